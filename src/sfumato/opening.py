@@ -69,6 +69,14 @@ def open_policy(policy: Policy) -> Database:
     return _open_account(policy, "", lambda phase, table: None, None, again=False)
 
 
+def open_recorded(policy: Policy) -> Database:
+    """Open the dataset of a policy that has been read and is in force in its ledger; refuse another, record nothing.
+
+    It is for a server that reads its policy again: only the owner's commands bring a policy into force.
+    """
+    return _with_truncation(_open_account(policy, "", lambda phase, table: None, None, again=False, is_recorded=True))
+
+
 def _opened(
     policy: PolicyFile,
     analyst: str | None,
@@ -100,7 +108,9 @@ def _with_truncation(database: Database) -> Database:
     return database
 
 
-def _open_account(policy: Policy, account: str, progress: Progress, confirm: str | None, again: bool) -> Database:
+def _open_account(
+    policy: Policy, account: str, progress: Progress, confirm: str | None, again: bool, is_recorded: bool = False
+) -> Database:
     if policy.sealed is not None:
         raise BadPolicy(
             "This policy is of a sealed database.",
@@ -111,7 +121,7 @@ def _open_account(policy: Policy, account: str, progress: Progress, confirm: str
     with open_engine(policy, progress, again=again, first=lambda: check_ledger(policy, confirm)) as taken:
         if not account:
             warn_owner(taken.refused)
-        ledger = open_ledger(policy, confirm, taken.ledger)
+        ledger = open_ledger(policy, confirm, taken.ledger, is_recorded=is_recorded)
         try:
             engine = taken.commit(ledger.identity())
         except BaseException:

@@ -93,7 +93,9 @@ class World:
         await self.clock.advance(self._begun + float(Fraction(to)))
         lines = [json.loads(line) for line in self.log.read_text().splitlines()] if self.log.exists() else []
         done = [(line["account"], line["verb"], line["outcome"]) for line in lines if line["verb"] == "ask"]
-        self.seen.append(("own eyes", self.at(), self.gate._questions._running.get("research", 0), sorted(done)))
+        self.seen.append(
+            ("own eyes", self.at(), self.gate._threads.questions._running.get("research", 0), sorted(done))
+        )
         for path in ("/history", "/history?limit=1", "/budget"):
             self.begin(self.http("research", path), path)
         if charged := self.database.as_analyst("research").history():
@@ -130,7 +132,7 @@ async def _watched(world: World, protocol: str) -> list[object]:
         for tick in TICKS:
             await world.tick(tick)
         return await world.end()
-    server = await start(world.gate, world.grants, world.database.policy, "127.0.0.1", 0)
+    server = await start((world.gate,), "127.0.0.1", 0)
     port, password = server.port, world.secrets["research"].password
     place = f"host=127.0.0.1 port={port} user=research dbname=clinic password={password}"
     connection = await psycopg.AsyncConnection.connect(

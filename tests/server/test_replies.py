@@ -22,7 +22,7 @@ from sfumato.server.audit import Audit, audit_path
 from sfumato.server.connections import Connections
 from sfumato.server.gate import GateLimits, Gateway
 from sfumato.server.grants import Grants
-from sfumato.server.http import make_app
+from sfumato.server.http import RequestLimits, make_app
 from sfumato.server.limits import ServerLimits
 from sfumato.server.origins import Origins
 from sfumato.server.remote_json import answer_document
@@ -74,7 +74,7 @@ class Served:
         self.tokens = {name: self.grants.grant(name).token for name in ("research", "press", "visitor")}
         audit = Audit(audit_path(self.database.policy))
         self.gate = Gateway(self.database, self.grants, audit, limits=GateLimits(questions=8), clock=clock)
-        self.app = make_app(self.gate, Origins("http", ("127.0.0.1",), 80), (), Connections(LIMITS))
+        self.app = make_app(self.gate, Origins("http", ("127.0.0.1",), 80), (), RequestLimits(Connections(LIMITS)))
 
     def ask(self, method: str, path: str, body: object = None, name: str = "research") -> Asked:
         return Asked(self.app, self.tokens[name], method, path, body)

@@ -1,18 +1,18 @@
 """Opening a dataset to others: `serve`."""
 
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
 from sfumato.commands.opening import open_database, open_rehearsal
-from sfumato.commands.options import File, policy_file
+from sfumato.commands.options import File
 from sfumato.errors import BadParameter
 
 
 @click.command()
-@policy_file
+@click.argument("policies", type=File, nargs=-1, required=True, metavar="POLICY...")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address; any but a local one needs TLS.")
 @click.option("--http-port", type=int, help="For HTTP and the console, 8000 by default; 0 chooses a free port.")
 @click.option("--pg-port", type=int, help="For PostgreSQL's protocol, 5433 by default; 0 chooses a free port.")
@@ -34,7 +34,7 @@ from sfumato.errors import BadParameter
 @click.option("--log-json", is_flag=True, help="Write operations as JSON lines to stderr.")
 @click.option("--rehearsal", is_flag=True, help="Serve synthetic rows instead; the same tokens are accepted.")
 def serve(
-    policy: Path,
+    policies: tuple[Path, ...],
     host: str,
     http_port: int | None,
     pg_port: int | None,
@@ -46,10 +46,11 @@ def serve(
     log_json: bool,
     rehearsal: bool,
 ) -> None:
-    """Put a policy in front of people and tools.
+    """Put policies in front of people and tools.
 
     The console's address, one for psql and a Python line are printed; analysts come in by what `sfumato grant` gave
-    them. SIGTERM or Ctrl-C lets running questions settle and ends it; SIGHUP changes nothing.
+    them. Several policies, or a folder of them, are several datasets of one server. SIGTERM or Ctrl-C lets running
+    questions settle and ends it; SIGHUP reads certificate and policies again.
     """
     if not all(map(find_spec, ("starlette", "uvicorn", "jinja2", "prometheus_client", "joserfc"))):
         raise BadParameter(
@@ -57,9 +58,11 @@ def serve(
         )
     from sfumato.policy.reading import read_policy
     from sfumato.server import serving
+    from sfumato.server.datasets import OpenDataset, policy_files, shared_settings
     from sfumato.server.json_log import json_log
 
-    settings = read_policy(policy).server
+    declared = {path: read_policy(path) for path in policy_files(policies)}
+    settings = shared_settings(list(declared.values()))
     place = serving.ListeningPlace(
         host,
         settings.http_port if http_port is None else http_port,
@@ -70,7 +73,11 @@ def serve(
         trusted_proxy or settings.trusted_proxies,
         audit_copy,
     )
-    opened = open_rehearsal(policy) if rehearsal else open_database(policy)
     log = json_log() if log_json else nullcontext()
-    with log, serving.open_sockets(place) as listener, opened as database:
-        serving.serve(policy, database, listener, click.echo)
+    with log, serving.open_sockets(place) as listener, ExitStack() as opening:
+        opened = []
+        for path in declared:
+            chosen = open_rehearsal(path) if rehearsal else open_database(path)
+            database = opening.enter_context(chosen)
+            opened.append(OpenDataset(path, read_policy(path) if rehearsal else database.policy, database))
+        serving.serve(opened, listener, click.echo)

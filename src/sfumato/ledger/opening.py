@@ -5,7 +5,7 @@ from datetime import timedelta
 from functools import partial
 from time import time_ns
 
-from sfumato.errors import MixedNeighbours, OtherLedger, PolicyWeakened
+from sfumato.errors import MixedNeighbours, OtherLedger, PolicyChanged, PolicyWeakened
 from sfumato.ledger.chain import GENESIS, Row, RowKind, with_chain_hash
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.ledger import Ledger
@@ -19,19 +19,20 @@ from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Location, Policy
 
 
-def open_ledger(policy: Policy, confirm: str | None = None, expected: str = "") -> Ledger:
+def open_ledger(policy: Policy, confirm: str | None = None, expected: str = "", *, is_recorded: bool = False) -> Ledger:
     """Open the ledger that a policy names, or create it.
 
     A changed budget or another analyst is recorded. Where the tables changed after something was spent, the owner must
     say so by giving the new policy's hash as `confirm`; that is recorded too. A ledger of a dataset with another name
     is refused in the same way, a changed neighbour relation always, and so is another ledger than the `expected` one,
-    which paid for what was answered before.
+    which paid for what was answered before. With `is_recorded` nothing is recorded: a policy that is not in force is
+    refused.
     """
     first = with_chain_hash(GENESIS, _row(recorded(policy, {}, False))._replace(sequence=1, time=time_ns() // 1000))
     ledger = Ledger(_store_of(policy.ledger, first), policy.budget.charges)
     try:
         _require_identity(ledger, expected)
-        ledger.record(lambda transaction: _record(transaction, policy, confirm))
+        ledger.record(lambda transaction: _record(transaction, policy, confirm, is_recorded))
     except BaseException:
         ledger.close()
         raise
@@ -109,7 +110,20 @@ def _store_of(place: Location, first: Row) -> Callable[[], Store]:
     return partial(SqliteStore, place.path)
 
 
-def _record(transaction: LedgerTransaction, policy: Policy, confirm: str | None) -> None:
+def policy_in_force(ledger: Ledger) -> str:
+    """Return the hash of the policy that was recorded last."""
+    found: list[str] = []
+    ledger.record(lambda transaction: found.append(transaction.state.policy))
+    return found[0]
+
+
+def _record(transaction: LedgerTransaction, policy: Policy, confirm: str | None, is_recorded: bool) -> None:
+    if is_recorded and transaction.state.policy != policy_hash(policy):
+        raise PolicyChanged(
+            "This policy is not in force.",
+            "The ledger has recorded another one, and only the owner can record this one.",
+            "Nothing was changed. Run: sfumato check POLICY",
+        )
     changed = _check(transaction, policy, confirm)
     if changed is not None:
         transaction.add(_row(changed))

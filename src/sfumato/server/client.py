@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import ssl
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
@@ -28,16 +29,17 @@ from sfumato.server.statuses import SPEAKER, refusal_of
 _TIMEOUT_SECONDS = 150.0
 """A little longer than a server lets a request wait."""
 _MAX_REPLY_BYTES = 1 << 30
+_DATASET_PATH = re.compile(r"/d/[A-Za-z0-9_.~%-]+/?")
 _LOST = (OSError, http.client.HTTPException)
 
 
 def connect(url: str, *, token: str, context: ssl.SSLContext | None = None) -> "RemoteDatabase":
     """Use the dataset of a server. `context` says which certificates are trusted; the system's, if it is left out."""
     parts = _parts(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/") or parts.username:
+    if parts.scheme not in ("http", "https") or not parts.hostname or not _is_root(parts.path) or parts.username:
         raise BadParameter(
             f"{quote_value(url)} is not the address of a server.",
-            "It is https://HOST:PORT/.",
+            "It is https://HOST:PORT/, or https://HOST:PORT/d/NAME/ for one of several datasets.",
             "Copy the line of sfumato serve.",
         )
     if not isinstance(token, str) or not token.isascii() or not token.isprintable() or " " in token or not token:
@@ -48,7 +50,7 @@ def connect(url: str, *, token: str, context: ssl.SSLContext | None = None) -> "
             "The token and the answers would cross the network in clear.",
             "Use https://.",
         )
-    return RemoteDatabase(parts.scheme, parts.netloc, token, context)
+    return RemoteDatabase(parts.scheme, parts.netloc, token, context, parts.path.rstrip("/"))
 
 
 def exchange_identity_token(url: str, token: str) -> Mapping[str, Any]:
@@ -56,6 +58,10 @@ def exchange_identity_token(url: str, token: str) -> Mapping[str, Any]:
     with connect(url, token=token) as remote:
         drawn: Mapping[str, Any] = remote._fetch("POST", "/login/token", {}, {})
         return drawn
+
+
+def _is_root(path: str) -> bool:
+    return path in ("", "/") or _DATASET_PATH.fullmatch(path) is not None
 
 
 def _parts(url: object) -> SplitResult:
@@ -68,9 +74,13 @@ def _parts(url: object) -> SplitResult:
 class RemoteDatabase:
     """A dataset of a server, for the account of one token. Threads may share it."""
 
-    def __init__(self, scheme: str, place: str, token: str, context: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, scheme: str, place: str, token: str, context: ssl.SSLContext | None = None, root: str = ""
+    ) -> None:
         self._scheme = scheme
         self._place = place
+        self._root = root
+        """Path of the dataset where the server has several."""
         self._token = token
         self._context = context or (ssl.create_default_context() if scheme == "https" else None)
         self._connections = local()
@@ -181,7 +191,7 @@ class RemoteDatabase:
         self.close()
 
     def __repr__(self) -> str:
-        return f"RemoteDatabase({self._scheme}://{self._place}/)"
+        return f"RemoteDatabase({self._scheme}://{self._place}{self._root}/)"
 
     def _at_level(self, receipt: str, level: Fraction) -> Mapping[str, Any]:
         document: Mapping[str, Any] = self._fetch(
@@ -214,7 +224,7 @@ class RemoteDatabase:
         for last in (False, True):
             try:
                 connection = self._connected()
-                connection.request(method, path, content, headers)
+                connection.request(method, self._root + path, content, headers)
                 reply = connection.getresponse()
                 return reply.status, reply.read(_MAX_REPLY_BYTES)
             except _LOST as failure:

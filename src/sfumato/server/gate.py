@@ -25,18 +25,19 @@ from sfumato.errors import Busy, NotGranted, Refusal, StillAnswering, Stopping
 from sfumato.ledger.history import HISTORY_PAGE
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.planning.quote import Quote
-from sfumato.policy.policy import Policy, fold_name
+from sfumato.policy.policy import Policy
 from sfumato.release.release import Release
 from sfumato.server.audit import Audit
 from sfumato.server.grant_stores.stored import Grant
 from sfumato.server.grants import Grants
+from sfumato.server.handles import AccountState, DatabaseHandles, account_states
 from sfumato.server.identity import IdentityProvider
 from sfumato.server.limits import check_public_rows
 from sfumato.server.padding import PaddingClock, TimePadding
 from sfumato.server.rate_limit import PER_SECOND, TokenBucket
 from sfumato.server.readiness import Readiness
 from sfumato.server.rendered import RenderedAnswer
-from sfumato.server.scheduling import FairPool, forget_exception, too_many_requests
+from sfumato.server.scheduling import GateThreads, forget_exception, too_many_requests
 from sfumato.server.tracing import request_span
 from sfumato.server.watch import PolicyWatch
 
@@ -62,6 +63,8 @@ class Caller:
     channel: str
     """http, console or postgresql."""
     address: str
+    dataset: str = ""
+    """Name of the dataset where a server has several; empty where it has one."""
     recorded: set[str] = field(default_factory=set, compare=False)
     """Events already in the audit log."""
 
@@ -69,6 +72,11 @@ class Caller:
     def account(self) -> str:
         """Whose budget it is; empty for the owner."""
         return self.grant.account
+
+    @property
+    def holder(self) -> str:
+        """For whom limits count: accounts of one name in two datasets are two."""
+        return f"{self.dataset}\x00{self.account}" if self.dataset else self.account
 
     @property
     def person(self) -> str:
@@ -98,15 +106,9 @@ class GateLimits:
     shutdown_seconds: float = 8.0
     """Time that running queries have to settle when the server is stopped."""
 
-
-@dataclass(frozen=True, slots=True)
-class AccountState:
-    """One account, as the owner sees it."""
-
-    name: str
-    account: str
-    budget: Budget
-    charges: int
+    def make_threads(self) -> GateThreads:
+        """Return threads for one server."""
+        return GateThreads(self.questions, self.others, self.waiting)
 
 
 class Gateway:
@@ -120,30 +122,32 @@ class Gateway:
         watch: PolicyWatch | None = None,
         limits: GateLimits | None = None,
         clock: PaddingClock | None = None,
+        threads: GateThreads | None = None,
     ) -> None:
         self.policy: Policy = database.policy
+        self._clock = clock
         self._padding = TimePadding(self.policy.padding, clock)
         self.grants = grants
         self.audit = audit
-        self._owner = database
+        self._handles = DatabaseHandles(database)
         database.timing = self.timing
         self._watch = watch
         self._limits = limits or GateLimits()
-        self._questions = FairPool(self._limits.questions, "question", self._limits.waiting)
-        self._others = FairPool(self._limits.others, "other", self._limits.waiting)
+        self._threads = threads or self._limits.make_threads()
+        self.dataset = ""
+        """Name of the dataset where a server has several."""
         self._paces: dict[str, TokenBucket] = {}
-        self._databases: dict[str, Database] = {}
         self._answers: dict[_Question, Release] = {}
         """The last answers that were charged, oldest first; threads add to them."""
         self._answers_lock = Lock()
         self._keys: dict[tuple[str, str], _Question] = {}
         """Which attempts the last keys named."""
-        self._in_flight = 0
-        """Requests whose reply has not left."""
         self._stopping = False
         self.readiness: Readiness | None = None
         self.identity: IdentityProvider | None = None
         """The provider that vouches for people; None where the policy names none."""
+        self.policies = 1
+        """How many policies have been in force since the start."""
 
     async def ask(
         self, caller: Caller, sql: str, render: Callable[[Release], T], *, key: str | None = None, **price: object
@@ -268,46 +272,41 @@ class Gateway:
         """Have the second reader go through the ledger; the owner's alone."""
         if caller.account:
             raise NotGranted()
-        return await self._served(caller, "verify", self._owner.verify)
+        return await self._served(caller, "verify", self._handles.owner.verify)
 
-    async def accounts(self, caller: Caller) -> tuple["AccountState", ...]:
+    async def accounts(self, caller: Caller) -> tuple[AccountState, ...]:
         """Return every account with its budget; the owner's alone."""
         if caller.account:
             raise NotGranted()
-        return await self._served(caller, "accounts", self._account_states)
+        owner = self._handles.owner
+        return await self._served(caller, "accounts", lambda: account_states(owner))
 
     async def snapshot(self, caller: Caller) -> tuple[str, bool]:
         """Return the data's version, and whether the source has changed since; the owner's alone."""
         if caller.account:
             raise NotGranted()
-        return await self._served(caller, "snapshot", lambda: (self._owner.version, self._owner.source_changed()))
-
-    def _account_states(self) -> tuple["AccountState", ...]:
-        states = []
-        for analyst in self.policy.analysts:
-            with self._owner.as_analyst(analyst.name) as database:
-                states.append(
-                    AccountState(analyst.name, fold_name(analyst.name), database.budget(), database.charges())
-                )
-        return tuple(states)
+        owner = self._handles.owner
+        return await self._served(caller, "snapshot", lambda: (owner.version, owner.source_changed()))
 
     async def work(self, caller: Caller, work: Callable[[], T]) -> T:
         """Do something for a caller in a thread: it asks nothing of the dataset, and is neither padded nor recorded."""
-        with self._counted():
-            return await self._in_thread(caller.account, work, False)
+        with self._counted() as handles:
+            return await self._in_thread(caller.holder, work, False, handles)
 
     async def check_ready(self) -> dict[str, bool]:
         """Return the checks of a load balancer, by name; no account is involved."""
         if self._stopping or self.readiness is None:
             return {"running": not self._stopping}
-        with self._counted():
-            return await self._in_thread(_OPERATOR, self.readiness.checks, False)
+        with self._counted() as handles:
+            return await self._in_thread(_OPERATOR, self.readiness.checks, False, handles)
 
     async def render_metrics(self, load: dict[str, int]) -> bytes:
         """Return the page of metrics, for the operator."""
         checks = await self.check_ready()
-        budgets = await self._in_thread(_OPERATOR, self._owner.payer.ledger.budgets, False)
-        return self.audit.metrics.render(budgets, checks, {"requests_in_progress": self._in_flight, **load})
+        with self._counted() as handles:
+            ledger = handles.owner.payer.ledger
+            budgets = await self._in_thread(_OPERATOR, ledger.budgets, False, handles)
+        return self.audit.metrics.render(budgets, checks, {"requests_in_progress": self._threads.in_flight, **load})
 
     @property
     def stopping(self) -> bool:
@@ -318,11 +317,24 @@ class Gateway:
         """Return the dataset as the caller's account sees it: one copy and one ledger for all."""
         if self._stopping and not caller.goes_on:
             raise Stopping()  # it may be closed already
-        if not caller.account:
-            return self._owner
-        if caller.account not in self._databases:
-            self._databases[caller.account] = self._owner.as_analyst(caller.account)
-        return self._databases[caller.account]
+        return self._handles.of(caller.account)
+
+    @property
+    def owner(self) -> Database:
+        """The owner's handle under the policy in force."""
+        return self._handles.owner
+
+    def take_over(self, database: Database) -> None:
+        """Answer under the policy of this handle from now on. Requests that are under way end under the one before."""
+        before, self._handles = self._handles, DatabaseHandles(database)
+        self.policy = database.policy
+        self._padding = TimePadding(self.policy.padding, self._clock)
+        database.timing = self.timing
+        with self._answers_lock:
+            self._answers.clear()
+        self._keys.clear()
+        self.policies += 1
+        before.retire()
 
     @property
     def timing(self) -> str:
@@ -332,17 +344,15 @@ class Gateway:
     async def stop(self) -> bool:
         """Begin nothing new, let running questions settle, and say whether all have."""
         self._stopping = True
-        self._questions.refuse_waiting(Stopping)
-        pools = (self._questions, self._others)
+        threads = self._threads
+        threads.questions.refuse_waiting(Stopping)
         end = monotonic() + self._limits.shutdown_seconds
-        while monotonic() < end and (self._in_flight or not all(pool.is_idle for pool in pools)):
+        while monotonic() < end and (self._threads.in_flight or not threads.are_idle):
             await asyncio.sleep(_POLL_SECONDS)
-        late = not all(pool.is_idle for pool in pools)
-        for pool in pools:
-            pool.shutdown()
+        late = not threads.are_idle
+        threads.shutdown()
         if not late:
-            for database in (*self._databases.values(), self._owner):
-                database.close()
+            self._handles.close()
             self.grants.close()
             self.audit.close()
         return not late
@@ -360,9 +370,9 @@ class Gateway:
         Where it seems to be known already, a thread for what is free looks first whether it still is.
         """
         begun = monotonic()
-        with self._counted(), request_span(verb, caller.channel) as note_outcome:
+        with self._counted() as handles, request_span(verb, caller.channel) as note_outcome:
             try:
-                return await self._served_now(caller, verb, action, charged, known)
+                return await self._served_now(caller, verb, action, charged, known, handles)
             except Refusal as refusal:
                 note_outcome(refusal.code)
                 raise
@@ -370,18 +380,27 @@ class Gateway:
                 self.audit.metrics.observe(verb, monotonic() - begun)
 
     @contextmanager
-    def _counted(self) -> Iterator[None]:
-        """Count a request that a stopping server lets finish."""
-        self._in_flight += 1
+    def _counted(self) -> Iterator[DatabaseHandles]:
+        """Count a request that a stopping server lets finish, and keep its handles open."""
+        self._threads.in_flight += 1
+        handles = self._handles
         try:
-            yield
+            with handles.in_use():
+                yield handles
         finally:
-            self._in_flight -= 1
+            self._threads.in_flight -= 1
 
     async def _served_now(
-        self, caller: Caller, verb: str, action: Callable[[], T], charged: bool, known: Callable[[], T | None] | None
+        self,
+        caller: Caller,
+        verb: str,
+        action: Callable[[], T],
+        charged: bool,
+        known: Callable[[], T | None] | None,
+        handles: DatabaseHandles,
     ) -> T:
-        arrival = self._padding.arrival()
+        padding = self._padding  # of the policy under which the request began
+        arrival = padding.arrival()
         result: T | None = None
         failure: Exception | None = None
         try:
@@ -389,14 +408,13 @@ class Gateway:
                 self._admit(caller)
                 await self._pace(caller.account).wait()
                 if known is not None:
-                    result = await self._in_thread(caller.account, known, False)
+                    result = await self._in_thread(caller.holder, known, False, handles)
                 if result is None:
-                    padded = self._padding.padded(arrival, action)
-                    result = await self._in_thread(caller.account, padded, charged)
+                    result = await self._in_thread(caller.holder, padding.padded(arrival, action), charged, handles)
             except Exception as error:  # whatever it is, it leaves when an answer would
                 failure = error
                 arrival.has_waited &= not isinstance(error, Busy | StillAnswering)
-            await self._padding.leave(arrival)
+            await padding.leave(arrival)
         except asyncio.CancelledError:
             self.audit.write(caller.channel, caller.address, caller.account, verb, "cancelled", person=caller.person)
             raise
@@ -426,12 +444,14 @@ class Gateway:
         if self._watch is not None:
             self._watch.check()
 
-    async def _in_thread(self, account: str, action: Callable[[], T], charged: bool) -> T:
+    async def _in_thread(self, account: str, action: Callable[[], T], charged: bool, handles: DatabaseHandles) -> T:
         if charged and self._stopping:
             raise Stopping()
-        future = (self._questions if charged else self._others).submit(account, action)
+        future = (self._threads.questions if charged else self._threads.others).submit(account, action)
         if future is None:
             raise Stopping() if self._stopping else too_many_requests()
+        handles.acquire()  # the thread may go on after its caller has left
+        future.add_done_callback(lambda _: handles.release())
         waiting = self._result(future, charged)
         del future  # an error holds this frame, and must not hold itself
         return await waiting

@@ -29,6 +29,7 @@ from sfumato.server.connections import Connection, Connections
 from sfumato.server.gate import Caller, Gateway
 from sfumato.server.grant_stores.stored import Grant
 from sfumato.server.identity import IdentityError
+from sfumato.server.link_root import ROOT_PATH
 from sfumato.server.origins import Origins
 from sfumato.server.proxies import TrustedProxies
 from sfumato.server.quota import ByteQuota
@@ -53,6 +54,8 @@ _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
 )
+_HSTS = (b"strict-transport-security", b"max-age=31536000")
+"""Browsers that have reached the server over TLS use nothing else for a year."""
 _MAX_DRAINED_BYTES = 256 << 20
 _DRAIN_SECONDS = 20.0
 """Bytes and seconds of a body that are read and discarded after a refusal, so that the client reads it."""
@@ -63,42 +66,55 @@ _MAX_WAIT_SECONDS = 2.0
 """Seconds that a request without a grant waits for its turn; after that it is refused."""
 
 
+class RequestLimits:
+    """Limits of requests that the datasets of one server share."""
+
+    def __init__(self, connections: Connections) -> None:
+        limits = connections.limits
+        self.connections = connections
+        self.quota = ByteQuota(limits.body_bytes, limits.body_bytes_per_account)
+        self.replies = ReplyQuota(limits)
+        self.anonymous = AddressBuckets(limits.anonymous_requests_per_second, limits.anonymous_burst)
+
+
 def make_app(
     gate: Gateway,
     origins: Origins,
     pages: Sequence[BaseRoute] = (),
-    connections: Connections | None = None,
+    limits: RequestLimits | None = None,
     proxies: TrustedProxies | None = None,
 ) -> "RequestGuard":
-    """Return the application: the pages for programs, and others."""
+    """Return the application of one dataset: the pages for programs, and others."""
     router = Router([*ROUTES, *REQUEST_ROUTES, *pages], redirect_slashes=False)
-    return RequestGuard(router, gate, origins, connections or Connections(), proxies or TrustedProxies())
+    return RequestGuard(router, gate, origins, limits or RequestLimits(Connections()), proxies or TrustedProxies())
 
 
 class RequestGuard:
     """Refuses what cannot be meant for this server before it is read; no failure leaves with its own words."""
 
     def __init__(
-        self, app: ASGIApp, gate: Gateway, origins: Origins, connections: Connections, proxies: TrustedProxies
+        self, app: ASGIApp, gate: Gateway, origins: Origins, shared: RequestLimits, proxies: TrustedProxies
     ) -> None:
         self._app = app
         self._gate = gate
-        self._origins = origins
-        self._connections = connections
+        self.origins = origins
+        """Names under which the server is reached. They change with its certificate."""
+        self._connections = shared.connections
         self._proxies = proxies
-        limits = connections.limits
+        limits = shared.connections.limits
         self._sessions = Sessions(
             gate.grants, idle_seconds=limits.console_idle_seconds, seconds=limits.console_session_seconds
         )
-        self._quota = ByteQuota(limits.body_bytes, limits.body_bytes_per_account)
-        self.replies = ReplyQuota(limits)
-        self._anonymous = AddressBuckets(limits.anonymous_requests_per_second, limits.anonymous_burst)
+        self._quota = shared.quota
+        self.replies = shared.replies
+        self._anonymous = shared.anonymous
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
             return
         scope["app"] = self  # the router then raises what it refuses
+        ROOT_PATH.set(scope.get("root_path", ""))
         scope["gate"], scope["sessions"] = self._gate, self._sessions
         scope["quota"], scope["limits"] = self._quota, self._connections.limits
         scope["replies"] = self.replies
@@ -195,8 +211,8 @@ class RequestGuard:
             )
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         host = hosts[0] if len(hosts) == 1 else None
-        self._origins.check(host, " ".join(origins) if origins else None)
-        request.scope["scheme"] = self._origins.scheme_for(host or "")
+        self.origins.check(host, " ".join(origins) if origins else None)
+        request.scope["scheme"] = self.origins.scheme_for(host or "")
         if any(encoding.strip().lower() != "identity" for encoding in headers.getlist("content-encoding")):
             raise WrongMediaType(
                 "The request is compressed.", "Bodies are read as they are.", "Leave Content-Encoding out."
@@ -298,18 +314,25 @@ class _Sent:
             await self._write(b"", True)  # it is sent when the client has taken most of the pieces before
 
     def _count(self, body: bytes) -> None:
-        account = next((caller.account for caller in self._scope.get("callers", {}).values()), None)
+        account = next((caller.holder for caller in self._scope.get("callers", {}).values()), None)
         if self.is_counted and account is not None and "reply" not in self._scope:
             self._scope["reply"] = self._scope["replies"].hold(account, body)
 
     def _with_headers(self, start: Message) -> Message:
-        present = {name.lower() for name, _ in start["headers"]}
+        root = str(self._scope.get("root_path", "")).encode()
+        headers = [
+            (name, root + value if name.lower() == b"location" and value.startswith(b"/") else value)
+            for name, value in start["headers"]
+        ]
+        present = {name.lower() for name, _ in headers}
         more = [(name, value) for name, value in _HEADERS if name not in present]
+        if self._scope.get("scheme") == "https":
+            more.append(_HSTS)
         if self.allowed:
             more.append((b"allow", self.allowed.encode()))
         if self.closes:
             more.append((b"connection", b"close"))
-        return {**start, "headers": [*start["headers"], *more]}
+        return {**start, "headers": [*headers, *more]}
 
     async def _write(self, piece: bytes, ends: bool) -> None:
         await self._send({"type": "http.response.body", "body": piece, "more_body": not ends})

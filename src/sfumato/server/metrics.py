@@ -6,8 +6,9 @@ client can make up a label.
 
 import hmac
 import os
+from collections.abc import Iterable, Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from sfumato.errors import REFUSALS
@@ -62,6 +63,10 @@ class Metrics:
         """Count an audit line that could not be sent elsewhere."""
         self._copy_failures.inc()
 
+    def families(self) -> Iterable[Metric]:
+        """Return what was last rendered, by family."""
+        return self._registry.collect()
+
     def render(self, budgets: dict[str, Budget], checks: dict[str, bool], load: dict[str, int]) -> bytes:
         """Return the page, with the numbers as of now."""
         for name, budget in budgets.items():
@@ -72,6 +77,32 @@ class Metrics:
         for name, number in load.items():
             self._load.labels(name).set(number)
         return generate_latest(self._registry)
+
+
+def render_combined(metrics: Mapping[str, Metrics]) -> bytes:
+    """Return one page for several datasets: each sample says which dataset it is of; the process has one set."""
+    return generate_latest(_Combined(metrics))
+
+
+class _Combined:
+    """The families of several registries as one, with the label `dataset`."""
+
+    def __init__(self, metrics: Mapping[str, Metrics]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        """Return each family once."""
+        families: dict[str, Metric] = {}
+        for dataset, metrics in self._metrics.items():
+            for found in metrics.families():
+                is_new = found.name not in families
+                family = families.setdefault(found.name, Metric(found.name, found.documentation, found.type))
+                of_process = found.name.startswith("process_")
+                if of_process and not is_new:
+                    continue
+                more = {} if of_process else {"dataset": dataset}
+                family.samples += [sample._replace(labels={**more, **sample.labels}) for sample in found.samples]
+        return families.values()
 
 
 def opens_metrics(token: str) -> bool:

@@ -149,6 +149,13 @@ _SCHEMAS: dict[str, Schema] = {
     "BudgetRequest": _REQUEST,
     "BudgetRequests": {"type": "array", "items": _REQUEST},
     "Tables": _object(["name", "tables"], name={"type": "string"}, tables=_ROWS),
+    "Login": _object(
+        ["token", "password", "user", "seconds"],
+        token={"type": "string"},
+        password={"type": "string", "description": "For psql and other clients of PostgreSQL."},
+        user={"type": "string"},
+        seconds={"type": "number"},
+    ),
     "Health": _object(["status"], status={"type": "string"}),
     "Readiness": _object(
         ["status", "checks"],
@@ -185,8 +192,8 @@ def _operation(
     return operation
 
 
-def description() -> Schema:
-    """Return the description; it is the same for every dataset."""
+def description(root: str = "") -> Schema:
+    """Return the description; it is the same for every dataset, whose pages lie below `root`."""
     page = [
         {
             "name": name,
@@ -251,12 +258,21 @@ def description() -> Schema:
             },
         ],
     )
+    exchange = _operation(
+        "Exchange a token of the identity provider, once, for a token and a password that end after twelve hours.",
+        "Login",
+        security=[{"identity": []}],
+    )
     return {
         "openapi": "3.1.0",
+        "servers": [{"url": root or "/"}],
         "info": {"title": "sfumato", "version": "1", "description": "Private answers about many people."},
         "security": [{"token": []}],
         "components": {
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "identity": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
+            },
             "schemas": _SCHEMAS,
         },
         "paths": {
@@ -277,6 +293,7 @@ def description() -> Schema:
             },
             "/requests/{id}/review": {"get": review},
             "/requests/{id}/{action}": {"post": decision},
+            "/login/token": {"post": exchange},
             "/health": {"get": _operation("Whether the server answers.", "Health", open_to_all=True)},
             "/ready": {"get": ready},
             "/metrics": {"get": metrics},

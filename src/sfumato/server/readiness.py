@@ -2,15 +2,13 @@
 
 import shutil
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from time import monotonic
 
-from cryptography import x509
-
 from sfumato.database import Database
 from sfumato.errors import Refusal
+from sfumato.server.tls import CertificateFiles
 from sfumato.server.watch import PolicyWatch
 
 MIN_FREE_BYTES = 64 << 20
@@ -24,16 +22,16 @@ class Readiness:
 
     def __init__(
         self,
-        database: Database,
+        database: Callable[[], Database],
         folder: Path,
         watch: PolicyWatch | None = None,
-        certificate: bytes | None = None,
+        certificate: CertificateFiles | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._database = database
         self._folder = folder
         self._watch = watch
-        self._expires = None if certificate is None else x509.load_der_x509_certificate(certificate).not_valid_after_utc
+        self._certificate = certificate
         self._clock = clock
         self._checking = Lock()
         self._known: tuple[float, dict[str, bool]] | None = None
@@ -46,12 +44,13 @@ class Readiness:
             return dict(self._known[1])
 
     def _check(self) -> dict[str, bool]:
+        database = self._database()
         return {
-            "ledger": _holds(self._database.payer.ledger.require_ready),
-            "snapshot": _holds(lambda: self._database.version),
+            "ledger": _holds(database.payer.ledger.require_ready),
+            "snapshot": _holds(lambda: database.version),
             "disk": _free_bytes(self._folder) >= MIN_FREE_BYTES,
-            "policy": self._watch is None or _holds(self._watch.check),
-            "certificate": self._expires is None or datetime.now(UTC) < self._expires,
+            "policy": self._watch is None or self._watch.is_in_force(),
+            "certificate": self._certificate is None or self._certificate.is_valid,
         }
 
 

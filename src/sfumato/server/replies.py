@@ -65,7 +65,7 @@ class EncodedReply:
 def count_bytes(request: Request, encode: Callable[[T], bytes]) -> Callable[[T], EncodedReply]:
     """Return an encoder of replies to a caller that counts their bytes and refuses replies above the limit."""
     quota: ReplyQuota = request.scope["replies"]
-    account: str = request.scope["caller"].account
+    account: str = request.scope["caller"].holder
 
     def run(value: T) -> EncodedReply:
         content = encode(value)
@@ -77,7 +77,7 @@ def count_bytes(request: Request, encode: Callable[[T], bytes]) -> Callable[[T],
 def count_pieces(request: Request, encode: Callable[[T], Iterator[bytes]]) -> Callable[[T], EncodedReply]:
     """Return the same for a reply that is made in pieces: above the limit, no further piece is made."""
     quota: ReplyQuota = request.scope["replies"]
-    account: str = request.scope["caller"].account
+    account: str = request.scope["caller"].holder
 
     def run(value: T) -> EncodedReply:
         holding, pieces, made = Holding(quota, account), deque[bytes](), 0

@@ -1,6 +1,7 @@
 """Read the caller and the body of a request, within limits."""
 
 import asyncio
+from hashlib import sha256
 
 from starlette.requests import Request
 
@@ -30,12 +31,13 @@ def address_of(request: Request) -> str:
 
 
 def cookie_name(request: Request) -> str:
-    """Return the name of the console's cookie: of this port alone, because cookies do not tell ports apart.
+    """Return the name of the console's cookie: of this port and dataset, because cookies do not tell ports apart.
 
     With TLS its prefix has browsers refuse it from any other host.
     """
-    server = request.scope.get("server") or ("", 0)
-    return f"{'__Host-' if request.url.scheme == 'https' else ''}sfumato-{server[1]}"
+    server, dataset = request.scope.get("server") or ("", 0), gate_of(request).dataset
+    ending = f"-{sha256(dataset.encode()).hexdigest()[:12]}" if dataset else ""
+    return f"{'__Host-' if request.url.scheme == 'https' else ''}sfumato-{server[1]}{ending}"
 
 
 def bearer_token(request: Request) -> str:
@@ -46,17 +48,19 @@ def bearer_token(request: Request) -> str:
 
 
 def authenticate(request: Request) -> str | None:
-    """Note who sent a request, by its token and by its console session; return the account, None for a stranger."""
+    """Note who sent a request, by its token and by its console session; return for whom it counts, or None."""
     token = bearer_token(request)
     session = request.cookies.get(cookie_name(request))
     grants = {
         "http": (gate_of(request).grants.of_token(token) if token else None) or request.scope.get("identity_grant"),
         "console": sessions_of(request).grant_of(session) if session else None,
     }
-    address = address_of(request)
-    callers = {channel: Caller(grant, channel, address) for channel, grant in grants.items() if grant is not None}
+    address, dataset = address_of(request), gate_of(request).dataset
+    callers = {
+        channel: Caller(grant, channel, address, dataset) for channel, grant in grants.items() if grant is not None
+    }
     request.scope["callers"] = callers
-    return next((caller.account for caller in callers.values()), None)
+    return next((caller.holder for caller in callers.values()), None)
 
 
 def caller_of(request: Request, channel: str = "http") -> Caller:
@@ -89,7 +93,7 @@ async def body_of(request: Request) -> bytes:
     """
     limits: ServerLimits = request.scope["limits"]
     quota: ByteQuota = request.scope["quota"]
-    account = next((caller.account for caller in request.scope["callers"].values()), None)
+    account = next((caller.holder for caller in request.scope["callers"].values()), None)
     most = limits.login_body_bytes if account is None else MAX_BODY_BYTES
     if int(request.headers.get("content-length", "0")) > most:
         raise too_large(most)

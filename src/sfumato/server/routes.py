@@ -182,7 +182,7 @@ async def metrics(request: Request) -> Response:
 async def openapi(request: Request) -> Response:
     """Describe these pages."""
     caller_of(request)
-    return json_reply(description())
+    return json_reply(description(str(request.scope.get("root_path", ""))))
 
 
 async def reopen_release(gate: Gateway, caller: Caller, receipt: str, render: Callable[[Release], T]) -> T:

@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
 
@@ -45,7 +46,7 @@ class FairPool:
             return None
         future: Future[T] = Future()
         queue = self._waiting.setdefault(account, deque())
-        queue.append((action, future))
+        queue.append((partial(copy_context().run, action), future))
         self._start()
         if len(self._waiting.get(account, ())) > self._max_waiting:
             self._remove(account, future)
@@ -121,6 +122,26 @@ class FairPool:
         else:
             del self._running[account]
         self._start()
+
+
+class GateThreads:
+    """Threads for questions, and for what is free. The datasets of one server share them."""
+
+    def __init__(self, questions: int, others: int, max_waiting: int) -> None:
+        self.questions = FairPool(questions, "question", max_waiting)
+        self.others = FairPool(others, "other", max_waiting)
+        self.in_flight = 0
+        """Requests whose reply has not left."""
+
+    @property
+    def are_idle(self) -> bool:
+        """Whether no task runs or waits."""
+        return self.questions.is_idle and self.others.is_idle
+
+    def shutdown(self) -> None:
+        """Let the threads go when their tasks have ended."""
+        self.questions.shutdown()
+        self.others.shutdown()
 
 
 def too_many_requests() -> Busy:

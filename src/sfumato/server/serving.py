@@ -1,4 +1,4 @@
-"""Serving a policy: both protocols in one process, from the first line printed to the last answer settled."""
+"""Serving policies: both protocols in one process, from the first line printed to the last answer settled."""
 
 import asyncio
 import logging
@@ -7,35 +7,39 @@ import shlex
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import uvicorn
+from starlette.types import ASGIApp
 
-from sfumato.database import Database
 from sfumato.errors import BadParameter, Refusal
-from sfumato.policy.policy import Policy
-from sfumato.policy.reading import read_policy
+from sfumato.policy.policy import Policy, ServerSettings
 from sfumato.server.addresses import LOCAL, bind_socket, is_loopback, port_in_use, url
-from sfumato.server.audit import Audit, audit_path
 from sfumato.server.audit_copies import AuditCopy, open_audit_copy
 from sfumato.server.connections import Connections, ListeningSocket
 from sfumato.server.console.approvals import APPROVAL_PAGES
 from sfumato.server.console.dashboards import DASHBOARD_PAGES
 from sfumato.server.console.pages import PAGES
-from sfumato.server.gate import GateLimits, Gateway
+from sfumato.server.datasets import (
+    DatasetPaths,
+    OpenDataset,
+    ServedDataset,
+    root_router,
+    serve_datasets,
+    shared_settings,
+)
 from sfumato.server.grants import Grants
-from sfumato.server.http import RequestGuard, make_app
-from sfumato.server.identity import IdentityProvider
+from sfumato.server.http import RequestGuard, RequestLimits, make_app
 from sfumato.server.limits import ServerLimits, limits_of, lowered_limits, raise_file_limit
+from sfumato.server.link_root import dataset_path
 from sfumato.server.origins import Origins, PublicUrl, read_public_url
 from sfumato.server.protocol import protocol_over
 from sfumato.server.proxies import TrustedProxies, read_proxies
-from sfumato.server.readiness import Readiness
-from sfumato.server.tls import Tls, read_tls
-from sfumato.server.watch import PolicyWatch
+from sfumato.server.reloading import Reload
+from sfumato.server.tls import CertificateFiles, Tls
 from sfumato.server.wire.serving import start
 
 _SHUTDOWN_SECONDS = 1
@@ -71,7 +75,7 @@ class Listener:
     place: ListeningPlace
     http: socket.socket
     pg: socket.socket
-    tls: Tls | None
+    tls: CertificateFiles | None
     public: PublicUrl | None
     proxies: TrustedProxies
     audit_copies: tuple[AuditCopy, ...] = ()
@@ -87,59 +91,50 @@ def open_sockets(place: ListeningPlace) -> Iterator[Listener]:
         yield Listener(place, http, pg, tls, public, proxies, copies)
 
 
-def serve(path: Path, database: Database, listener: Listener, say: Say, limits: ServerLimits | None = None) -> None:
-    """Serve a dataset to accounts with a grant, until the process is stopped."""
-    declared = read_policy(path) if database.rehearsal else database.policy  # the same tokens open a rehearsal
-    grants = Grants(declared, path)
-    grants.ready()
-    wanted, files = limits or limits_of(declared.server), raise_file_limit()
+def serve(opened: Sequence[OpenDataset], listener: Listener, say: Say, limits: ServerLimits | None = None) -> None:
+    """Serve datasets to accounts with a grant, until the process is stopped."""
+    settings = shared_settings([dataset.declared for dataset in opened])
+    grants = {dataset.path: Grants(dataset.declared, dataset.path) for dataset in opened}
+    for granted in grants.values():
+        granted.ready()
+    wanted, files = limits or limits_of(settings), raise_file_limit()
     within = wanted.within_files(files)
     if lowered := lowered_limits(wanted, within):
         listed = ", ".join(f"{name} = {value:,}" for name, value in lowered.items())
         say(f"This process may open {files:,} files, which lowers limits: {listed}.")
     connections = Connections(within, listener.proxies)
     with _silent():
-        settled = asyncio.run(_run(path, declared, database, grants, listener, connections, say))
+        settled = asyncio.run(_run(opened, grants, settings, listener, connections, say))
     if not settled:
         os._exit(0)  # a question that does not end is charged; waiting for its thread would take for ever
 
 
 async def _run(
-    path: Path,
-    declared: Policy,
-    database: Database,
-    grants: Grants,
+    opened: Sequence[OpenDataset],
+    grants: Mapping[Path, Grants],
+    settings: ServerSettings,
     listener: Listener,
     connections: Connections,
     say: Say,
 ) -> bool:
-    policy, place, tls = database.policy, listener.place, listener.tls
-    watch, log = PolicyWatch(path, declared), audit_path(policy, path)
-    server = declared.server
-    gate_limits = GateLimits(
-        questions=server.questions,
-        waiting=server.waiting_per_account,
-        seconds=server.answer_seconds,
-        requests_per_second=server.requests_per_second,
-    )
-    gate = Gateway(database, grants, Audit(log, copies=listener.audit_copies), watch, gate_limits)
-    gate.identity = None if declared.identity is None else IdentityProvider(declared.identity)
-    gate.readiness = Readiness(database, log.parent, watch, tls.certificate if tls else None)
-    stop = asyncio.Event()
-    for signal_number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
+    place, tls = listener.place, listener.tls
+    datasets = serve_datasets(opened, grants, settings, tls, listener.audit_copies)
     ports = listener.http.getsockname()[1], listener.pg.getsockname()[1]
-    origins = Origins("https" if tls else "http", _names(place, tls), ports[0], listener.public)
-    app = make_app(gate, origins, (*PAGES, *APPROVAL_PAGES, *DASHBOARD_PAGES), connections, listener.proxies)
+    app, guards = _application(datasets, listener, connections)
+    reload = Reload(datasets, tls, say, lambda: _use_names(guards, listener))
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, stop.set)
+    loop.add_signal_handler(signal.SIGHUP, reload.wanted.set)
     http_socket, pg_socket = (
         ListeningSocket.over(bound_socket, connections) for bound_socket in (listener.http, listener.pg)
     )
     http = _http(app, connections, tls)
     serving = asyncio.create_task(http.serve([http_socket]))
-    context, certificate = (tls.context, tls.certificate) if tls else (None, None)
+    gates = tuple(dataset.gate for dataset in datasets)
     try:
         wired = await start(
-            gate, grants, policy, place.host, ports[1], context, certificate, None, connections, pg_socket
+            gates, place.host, ports[1], lambda: tls.current if tls else None, None, connections, pg_socket
         )
     except OSError:
         wired = None
@@ -147,18 +142,46 @@ async def _run(
         raise port_in_use(place.host, ports[1])
     while not http.started and not serving.done():
         await asyncio.sleep(0.01)
-    if database.rehearsal:
+    if any(dataset.database.rehearsal for dataset in opened):
         say("Rehearsal: answers come from synthetic rows, and nothing is charged to the real budget.")
-    for line in lines(policy, place, ports, tls):
+    for line in lines([gate.policy for gate in gates], place, ports, tls.current if tls else None):
         say(line)
-    noting = asyncio.create_task(_write_uses(grants))
+    tasks = [asyncio.create_task(_write_uses(granted)) for granted in grants.values()]
+    tasks.append(asyncio.create_task(reload.run()))
     await stop.wait()
-    noting.cancel()
-    settled = await gate.stop()
+    for task in tasks:
+        task.cancel()
+    settled = all(await asyncio.gather(*(gate.stop() for gate in gates)))
     wired.close()
     http.should_exit = True
     await serving
     return settled
+
+
+def _application(
+    datasets: Sequence[ServedDataset], listener: Listener, connections: Connections
+) -> tuple[ASGIApp, tuple[RequestGuard, ...]]:
+    """Return what answers requests over HTTP, and the guards in it."""
+    limits, origins, proxies = RequestLimits(connections), _origins(listener), listener.proxies
+    pages = (*PAGES, *APPROVAL_PAGES, *DASHBOARD_PAGES)
+    guards = {dataset.name: make_app(dataset.gate, origins, pages, limits, proxies) for dataset in datasets}
+    if len(datasets) == 1:
+        return guards[datasets[0].name], tuple(guards.values())
+    root = RequestGuard(root_router(datasets), datasets[0].gate, origins, limits, proxies)
+    return DatasetPaths(root, guards), (root, *guards.values())
+
+
+def _origins(listener: Listener) -> Origins:
+    tls = listener.tls.current if listener.tls else None
+    port = listener.http.getsockname()[1]
+    return Origins("https" if tls else "http", _names(listener.place, tls), port, listener.public)
+
+
+def _use_names(guards: Sequence[RequestGuard], listener: Listener) -> None:
+    for guard in guards:
+        guard.origins = replace(
+            guard.origins, names=_names(listener.place, listener.tls.current if listener.tls else None)
+        )
 
 
 async def _write_uses(grants: Grants) -> None:
@@ -182,7 +205,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _http(app: RequestGuard, connections: Connections, tls: Tls | None) -> _Server:
+def _http(app: ASGIApp, connections: Connections, tls: CertificateFiles | None) -> _Server:
     config = uvicorn.Config(
         app,
         http=protocol_over(connections),
@@ -198,13 +221,13 @@ def _http(app: RequestGuard, connections: Connections, tls: Tls | None) -> _Serv
         h11_max_incomplete_event_size=connections.limits.header_bytes,
     )
     config.load()
-    config.ssl = tls.context if tls else None
+    config.ssl = tls.http_context() if tls else None
     return _Server(config)
 
 
-def _tls(place: ListeningPlace) -> Tls | None:
+def _tls(place: ListeningPlace) -> CertificateFiles | None:
     if place.certificate is not None and place.key is not None:
-        return read_tls(place.certificate, place.key)
+        return CertificateFiles(place.certificate, place.key)
     if place.certificate is not None or place.key is not None:
         raise BadParameter(
             "A certificate and its key belong together.", "One of them is missing.", "Give --tls-cert and --tls-key."
@@ -223,23 +246,27 @@ def _names(place: ListeningPlace, tls: Tls | None) -> tuple[str, ...]:
     return (*local, place.host.strip("[]").lower(), *(tls.names if tls else ()))
 
 
-def lines(policy: Policy, place: ListeningPlace, ports: tuple[int, int], tls: Tls | None) -> list[str]:
+def lines(policies: Sequence[Policy], place: ListeningPlace, ports: tuple[int, int], tls: Tls | None) -> list[str]:
     """Return the lines to print: addresses, and lines to paste."""
     host = place.host
     if host in ("0.0.0.0", "::") and tls and tls.names:  # noqa: S104 - it was asked for, with a certificate
         host = tls.names[0]
-    page = url("https" if tls else "http", host, ports[0])
-    user = policy.analysts[0].name if policy.analysts else "NAME"
-    address = url("postgresql", host, ports[1], user, policy.name)
-    psql = f"psql:    PGOPTIONS='-c sfumato.epsilon=0.1' psql {shlex.quote(address)}"
-    python = f"Python:  sfumato.connect({page!r}, token=TOKEN).ask(SQL, epsilon='0.1')"
-    granted = f"sfumato grant POLICY {user}" if policy.analysts else "add [analysts.NAME] to the policy, then grant"
-    return [page, address, psql, python, f"access:  {granted}", "Stop it with Ctrl-C."]
+    root = url("https" if tls else "http", host, ports[0])
+    told = [root] if len(policies) > 1 else []
+    for policy in policies:
+        page = f"{root.rstrip('/')}{dataset_path(policy.name)}/" if len(policies) > 1 else root
+        user = policy.analysts[0].name if policy.analysts else "NAME"
+        address = url("postgresql", host, ports[1], user, policy.name)
+        psql = f"psql:    PGOPTIONS='-c sfumato.epsilon=0.1' psql {shlex.quote(address)}"
+        python = f"Python:  sfumato.connect({page!r}, token=TOKEN).ask(SQL, epsilon='0.1')"
+        granted = f"sfumato grant POLICY {user}" if policy.analysts else "add [analysts.NAME] to the policy, then grant"
+        told += [page, address, psql, python, f"access:  {granted}"]
+    return [*told, "Stop it with Ctrl-C."]
 
 
 @contextmanager
 def _no_hangup() -> Iterator[None]:
-    """Ignore SIGHUP: it would end the process in the middle of a charge."""
+    """Ignore SIGHUP until the server reads its files again on it: it would end the process."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

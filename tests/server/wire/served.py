@@ -21,6 +21,7 @@ from sfumato.server.audit import Audit, audit_path
 from sfumato.server.connections import Connections
 from sfumato.server.gate import Caller, GateLimits, Gateway
 from sfumato.server.grants import Grants
+from sfumato.server.tls import Tls
 from sfumato.server.wire.memory import MemoryLimits
 from sfumato.server.wire.serving import WireServer, start
 
@@ -154,7 +155,8 @@ def served(
 
     async def begin() -> tuple[Gateway, WireServer]:
         gate = Gateway(database, grants, Audit(audit_path(database.policy)), None, limits)
-        return gate, await start(gate, grants, database.policy, "127.0.0.1", 0, tls, certificate, memory, connections)
+        known = None if tls is None else Tls(tls, (), certificate or b"")
+        return gate, await start((gate,), "127.0.0.1", 0, lambda: known, memory, connections)
 
     async def end() -> None:
         server.close()

@@ -377,6 +377,7 @@ def for_people(endpoint: Page) -> Page:
     return shown
 
 
+STATIC_PAGE = Route("/static/{name}", static)
 PAGES = (
     Route("/", for_people(entrance)),
     Route("/login", for_people(login), methods=["POST"]),
@@ -390,7 +391,7 @@ PAGES = (
     Route("/owner/verify", for_people(owner_verify), methods=["POST"]),
     Route("/owner/grant", for_people(owner_grant), methods=["POST"]),
     Route("/owner/revoke", for_people(owner_revoke), methods=["POST"]),
-    Route("/static/{name}", static),
+    STATIC_PAGE,
     *(Route(page.path, for_people(page.endpoint), methods=page.methods) for page in ACCESS_PAGES),
     *SIGN_ON_PAGES,
 )

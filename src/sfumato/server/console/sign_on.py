@@ -96,7 +96,7 @@ def _grant(gate: Gateway, person: Person) -> Grant | None:
 
 
 def _base(request: Request) -> str:
-    return f"{request.scope['scheme']}://{request.headers['host']}"
+    return f"{request.scope['scheme']}://{request.headers['host']}{request.scope.get('root_path', '')}"
 
 
 def _flow_cookie(request: Request) -> str:

@@ -8,6 +8,7 @@ from markupsafe import Markup
 from sfumato.accounting.loss import percent_up, round_up
 from sfumato.planning.notes.note import more_notes
 from sfumato.server.console.wording import column_facts, left_text, loss_text, request_fields, used_percent
+from sfumato.server.link_root import ROOT_PATH
 
 
 def render(template: str, **values: object) -> Markup:
@@ -32,6 +33,7 @@ _ENVIRONMENT = Environment(
     lstrip_blocks=True,
     auto_reload=False,
 )
+_ENVIRONMENT.globals["root"] = ROOT_PATH.get
 _ENVIRONMENT.filters |= {
     "column_facts": column_facts,
     "left_text": left_text,

@@ -60,7 +60,7 @@ class Answering:
         self,
         gate: Gateway,
         caller: Caller,
-        catalogue: Catalogue,
+        catalogue: Callable[[], Catalogue],
         settings: Settings,
         facts: SessionFacts,
         memory: SessionMemory,
@@ -69,12 +69,17 @@ class Answering:
     ) -> None:
         self._gate = gate
         self._caller = caller
-        self._catalogue = catalogue
+        self._current_catalogue = catalogue
         self._settings = settings
         self._facts = facts
         self._memory = memory
         self._wait = wait
         self._cursors = cursors
+
+    @property
+    def _catalogue(self) -> Catalogue:
+        """The catalogue of the policy in force."""
+        return self._current_catalogue()
 
     async def prepare(self, statement: Statement, declared: Sequence[int] = ()) -> ReadyStatement:
         """Return what is known of a statement before it runs; this is free, and reads no data."""
@@ -207,7 +212,7 @@ class Answering:
 
     def _counted(self, columns: tuple[Column, ...], made: Iterable[bytes], tag: str) -> Answer:
         """Count the memory of messages as they are made."""
-        holding = Holding(self._memory, self._caller.account)
+        holding = Holding(self._memory, self._caller.holder)
         messages: list[bytes] = []
         try:
             for message in made:

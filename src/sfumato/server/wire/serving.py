@@ -3,19 +3,18 @@
 import asyncio
 import contextlib
 import hmac
-import ssl
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 
 from sfumato.errors import Refusal, Stopping
-from sfumato.policy.policy import Policy
 from sfumato.randomness.source import read_exactly, system_source
 from sfumato.server.addresses import bind_socket
 from sfumato.server.connections import Connections, ListeningSocket
 from sfumato.server.gate import Caller, Gateway
 from sfumato.server.grant_stores.stored import Grant
-from sfumato.server.grants import Grants
+from sfumato.server.tls import Tls
 from sfumato.server.wire.authentication import Exchange, begin, failed, mechanisms, shown_name
 from sfumato.server.wire.frames import Body, TooLarge, error_frame, frame, parameter_status, read_frame, zero_ended
 from sfumato.server.wire.memory import MemoryLimits, SessionMemory
@@ -38,19 +37,37 @@ _CHANNEL = "postgresql"
 class Wire:
     """Everything that the connections of one server share."""
 
-    gate: Gateway
-    grants: Grants
-    policy: Policy
-    tls: ssl.SSLContext | None
-    binding: bytes | None
+    gates: tuple[Gateway, ...]
+    """One per dataset; the name of its policy is the name of the database."""
+    tls: Callable[[], Tls | None]
+    """Returns the certificate in force."""
     connections: Connections
     """Those of both protocols, with their limits."""
     sessions: dict[tuple[int, int], WireSession] = field(default_factory=dict)
     accounts: dict[str, int] = field(default_factory=dict)
-    catalogues: dict[tuple[str, bool], Catalogue] = field(default_factory=dict)
-    """By account, and whether its database has tables."""
+    catalogues: dict[tuple[str, bool, int], Catalogue] = field(default_factory=dict)
+    """By dataset and account, whether the database has tables, and the number of the policy in force."""
     memory: SessionMemory = field(default_factory=SessionMemory)
     served: "dict[asyncio.Task[None], _Connection]" = field(default_factory=dict)
+
+    def gate_of(self, database: str) -> Gateway:
+        """Return the dataset that a database name means. The first one answers for all other names.
+
+        A client learns only after log-in that there is no database of its name.
+        """
+        return next((gate for gate in self.gates if gate.policy.name == database), self.gates[0])
+
+    def catalogue(self, gate: Gateway, grant: Grant, database: str) -> Catalogue:
+        """Return the catalogue of an account; a database that lists the others has no tables."""
+        has_tables, caller = database == gate.policy.name, Caller(grant, _CHANNEL, "", gate.dataset)
+        key = (caller.holder, has_tables, gate.policies)
+        if key not in self.catalogues:
+            for old in [known for known in self.catalogues if known[:2] == key[:2]]:
+                del self.catalogues[old]
+            shown = gate.database(caller)
+            columns = shown.columns() if has_tables else {}
+            self.catalogues[key] = Catalogue(shown.visible_policy, columns, grant.account)
+        return self.catalogues[key]
 
     def end(self) -> None:
         """Tell every client that the server ends, as PostgreSQL does, and let go of it."""
@@ -78,24 +95,20 @@ class Wire:
 
 
 async def start(
-    gate: Gateway,
-    grants: Grants,
-    policy: Policy,
+    gates: tuple[Gateway, ...],
     host: str,
     port: int,
-    ssl_context: ssl.SSLContext | None = None,
-    certificate: bytes | None = None,
+    tls: Callable[[], Tls | None] | None = None,
     limits: MemoryLimits | None = None,
     connections: Connections | None = None,
     listener: ListeningSocket | None = None,
 ) -> "WireServer":
-    """Listen for PostgreSQL's clients. With TLS, `certificate` (DER) also lets them bind the password to it.
+    """Listen for PostgreSQL's clients. With TLS they can bind the password to the certificate.
 
     Without a `listener` the port is taken here.
     """
     counted = connections or Connections()
-    binding = None if certificate is None or ssl_context is None else sha256(certificate).digest()
-    wire = Wire(gate, grants, policy, ssl_context, binding, counted, memory=SessionMemory(limits or _memory(counted)))
+    wire = Wire(gates, tls or (lambda: None), counted, memory=SessionMemory(limits or _memory(counted)))
     taken = listener or ListeningSocket.over(bind_socket(host, port), counted)
     return WireServer(wire, await asyncio.start_server(wire.connected, sock=taken, backlog=512, limit=_BUFFERED))
 
@@ -132,6 +145,8 @@ class _Connection:
         self._writer = writer
         self._counted = wire.connections.of(writer.transport)
         self._encrypted = False
+        self._binding: bytes | None = None
+        """Digest of the certificate that this connection was encrypted with."""
 
     async def serve(self) -> None:
         """Let the client say who it is, then answer it until it leaves."""
@@ -140,7 +155,7 @@ class _Connection:
             if packet is None:
                 return
             caller = await self._authenticated(packet)
-        if self._counted is not None and not self._wire.connections.log_in(self._counted, caller.account):
+        if self._counted is not None and not self._wire.connections.log_in(self._counted, caller.holder):
             raise _too_many()
         await self._session(packet, caller)
 
@@ -165,8 +180,8 @@ class _Connection:
                 raise violation("The first packet is not a start-up message of protocol 3.0.")
             packet = read_packet(await self._reader.readexactly(length - 4))
             match packet:
-                case SslRequest() if self._wire.tls is not None and not self._encrypted:
-                    await self._encrypt(self._wire.tls)
+                case SslRequest() if (tls := self._wire.tls()) is not None and not self._encrypted:
+                    await self._encrypt(tls)
                 case SslRequest() | GssRequest():
                     self._writer.write(b"N")
                     await self._writer.drain()
@@ -178,9 +193,9 @@ class _Connection:
                     return packet
 
     def _check(self, packet: StartUp) -> None:
-        if self._wire.gate.stopping:
+        if any(gate.stopping for gate in self._wire.gates):
             raise WireError("57P03", "the database system is shutting down", "", "Try again later.", fatal=True)
-        if self._wire.tls is not None and not self._encrypted:
+        if self._wire.tls() is not None and not self._encrypted:
             raise WireError(
                 "28000",
                 "This server requires TLS.",
@@ -192,13 +207,14 @@ class _Connection:
             options = b"".join(zero_ended(name) for name in packet.unknown)
             self._writer.write(frame(b"v", struct.pack(">ii", 3 << 16, len(packet.unknown)) + options))
 
-    async def _encrypt(self, context: ssl.SSLContext) -> None:
+    async def _encrypt(self, tls: Tls) -> None:
         if self._reader._buffer:  # type: ignore[attr-defined]  # what came before the handshake is not protected by it
             raise violation("Something was sent before TLS began.")
         self._writer.write(b"S")
         await self._writer.drain()
-        await self._writer.start_tls(context)
+        await self._writer.start_tls(tls.context)
         self._encrypted = True
+        self._binding = sha256(tls.certificate).digest() if tls.certificate else None
 
     def _cancel(self, process: int, secret: int) -> None:
         for (known, expected), session in list(self._wire.sessions.items()):
@@ -206,9 +222,8 @@ class _Connection:
                 session.cancel()
 
     async def _authenticated(self, packet: StartUp) -> Caller:
-        wire, address = self._wire, self._address()
-        logins = wire.grants.of_user(packet.user)
-        binding = wire.binding if self._encrypted else None
+        gate, address, binding = self._wire.gate_of(packet.database), self._address(), self._binding
+        logins = gate.grants.of_user(packet.user)
         offered = b"".join(zero_ended(name) for name in mechanisms(binding)) + b"\x00"
         self._writer.write(frame(b"R", struct.pack(">i", 10) + offered))
         await self._writer.drain()
@@ -227,16 +242,16 @@ class _Connection:
             if grant is None:
                 raise failed(packet.user)
         except WireError:
-            wire.gate.audit.write(_CHANNEL, address, None, "connect", "not_granted")
+            gate.audit.write(_CHANNEL, address, None, "connect", "not_granted")
             raise
         self._writer.write(frame(b"R", struct.pack(">i", 12) + proof) + frame(b"R", struct.pack(">i", 0)))
-        if packet.database not in (wire.policy.name, *LISTING_DATABASES):
+        if packet.database not in (gate.policy.name, *LISTING_DATABASES):
             name = shown_name(packet.database)
-            wire.gate.audit.write(_CHANNEL, address, grant.account, "connect", "unknown_name")
-            raise WireError("3D000", f'database "{name}" does not exist', "", f"Use {wire.policy.name}.", fatal=True)
-        wire.grants.note_use(grant)
-        wire.gate.audit.write(_CHANNEL, address, grant.account, "connect", "ok")
-        return Caller(grant, _CHANNEL, address)
+            gate.audit.write(_CHANNEL, address, grant.account, "connect", "unknown_name")
+            raise WireError("3D000", f'database "{name}" does not exist', "", f"Use {gate.policy.name}.", fatal=True)
+        gate.grants.note_use(grant)
+        gate.audit.write(_CHANNEL, address, grant.account, "connect", "ok")
+        return Caller(grant, _CHANNEL, address, gate.dataset)
 
     async def _answer(self) -> bytes:
         try:
@@ -254,7 +269,7 @@ class _Connection:
         return str(name[0]) if isinstance(name, tuple) and name else ""
 
     async def _session(self, packet: StartUp, caller: Caller) -> None:
-        wire, account = self._wire, caller.account
+        wire, account, gate = self._wire, caller.holder, self._wire.gate_of(packet.database)
         limits = wire.connections.limits
         if len(wire.sessions) >= limits.pg_sessions or wire.accounts.get(account, 0) >= limits.pg_sessions_per_account:
             raise _too_many()
@@ -266,13 +281,13 @@ class _Connection:
         key = self._key()
         host, port = self._writer.get_extra_info("sockname")[:2]
         facts = SessionFacts(caller.grant.account, packet.database, key[0], host, port, self._encrypted, settings)
-        catalogue = self._catalogue(caller.grant, packet.database)
+        wire.catalogue(gate, caller.grant, packet.database)  # built before the session begins
         session = WireSession(
             self._reader,
             self._writer,
-            wire.gate,
+            gate,
             caller,
-            catalogue,
+            lambda: wire.catalogue(gate, caller.grant, packet.database),
             settings,
             facts,
             wire.memory,
@@ -289,15 +304,6 @@ class _Connection:
             session.end()
             del wire.sessions[key]
             wire.accounts[account] -= 1
-
-    def _catalogue(self, grant: Grant, database: str) -> Catalogue:
-        """Return the catalogue of an account; a database that lists the others has no tables."""
-        wire, has_tables = self._wire, database == self._wire.policy.name
-        if (grant.account, has_tables) not in wire.catalogues:
-            shown = wire.gate.database(Caller(grant, _CHANNEL, ""))
-            columns = shown.columns() if has_tables else {}
-            wire.catalogues[grant.account, has_tables] = Catalogue(shown.visible_policy, columns, grant.account)
-        return wire.catalogues[grant.account, has_tables]
 
     def _key(self) -> tuple[int, int]:
         while True:

@@ -67,7 +67,7 @@ class WireSession:
         writer: asyncio.StreamWriter,
         gate: Gateway,
         caller: Caller,
-        catalogue: Catalogue,
+        catalogue: Callable[[], Catalogue],
         settings: Settings,
         facts: SessionFacts,
         memory: SessionMemory,
@@ -80,13 +80,13 @@ class WireSession:
         self._caller = caller
         self._settings = settings
         self._told, self._wait_for = settings.reported(), StatementWait()
-        self._cursors = Cursors(memory, caller.account)
+        self._cursors = Cursors(memory, caller.holder)
         self._answering = Answering(gate, caller, catalogue, settings, facts, memory, self._wait_for, self._cursors)
         outgoing = self._outgoing = Outgoing(writer)
         self._send, self._drain = outgoing.send, outgoing.drain
         self._flush, self._give_turn = outgoing.flush, outgoing.give_turn
         self._block = TransactionBlock(settings)
-        self._statements = PreparedStatements(memory, caller.account)
+        self._statements = PreparedStatements(memory, caller.holder)
         self._portals = Portals()
         self._commands = Commands(
             settings, self._block, self._statements, self._portals, self._cursors, self._answering, outgoing, self._wait
@@ -96,7 +96,7 @@ class WireSession:
         self._skipping = self._has_failed = False
         self._is_block = False
         """Whether several statements came in one text: they are one transaction."""
-        self._holding: Callable[[], Holding] = lambda: Holding(memory, caller.account)
+        self._holding: Callable[[], Holding] = lambda: Holding(memory, caller.holder)
         self._reading, self._waiting = self._holding(), self._holding()
 
     def cancel(self) -> None:

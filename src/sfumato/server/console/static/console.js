@@ -127,7 +127,7 @@
     const number = ++latest;
     let reply, said;
     try {
-      reply = await fetch("/price", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(question) });
+      reply = await fetch(`${document.documentElement.dataset.root}/price`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(question) });
       said = await reply.json();
     } catch { return; }
     if (number !== latest) return;
