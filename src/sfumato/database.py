@@ -127,7 +127,7 @@ class Database:
         if asked.known is not None:
             return self._known(asked, asked.known)
         if asked.kept is not None:
-            return self._open_stored(asked, asked.kept)[0]
+            return replace(self._open_stored(asked, asked.kept)[0], repeated=True)
         return self._answer(asked, key, tell)[0]
 
     def ask_all(
@@ -165,8 +165,10 @@ class Database:
 
     def _answer(self, asked: Prepared, key: str | None, tell: Progress) -> list[Release]:
         """Charge, read, add noise: the one place where questions look at private rows."""
+        charged: list[Charge] = []
 
         def release(charge: Charge, source: Source) -> str:
+            charged.append(charge)
             tell("run", "")
             noisy = _noisy(asked, source, tell)
             receipt = self._receipt(asked, charge.receipt, charge, noisy)
@@ -187,7 +189,7 @@ class Database:
         except BudgetExhausted as refusal:
             failure = afforded(self.payer.ledger, self.account, asked.plan.private, asked.price_target, refusal)
         else:
-            return self._open_stored(asked, stored)
+            return [replace(one, repeated=not charged) for one in self._open_stored(asked, stored)]
         raise failure  # with what the rest of the budget would buy
 
     def explain(
@@ -404,7 +406,8 @@ class Database:
         receipt = replace(receipt, loss=known.plan.loss, rests_on=known.rests_on)
         bounds = self._truncation_bounds(asked, receipt)
         release = make_release(known.plan, known.noisy, receipt, evaluate, bounds)
-        return self._marked(replace(release, notes=(f"Free: from your answer of {known.when}.", *release.notes)))
+        notes = (f"Free: from your answer of {known.when}.", *release.notes)
+        return self._marked(replace(release, repeated=True, notes=notes))
 
     def _charged(self, asked: Prepared) -> ChargedRelease:
         plan = asked.plan
@@ -456,9 +459,7 @@ class Database:
         self._check_open()
         if self.account:
             raise BadParameter(
-                f"An analyst cannot {what}.",
-                why,
-                ("Open the database without ", Setting("analyst"), "."),
+                f"An analyst cannot {what}.", why, ("Open the database without ", Setting("analyst"), ".")
             )
 
     def _check_open(self) -> None:

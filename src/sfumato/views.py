@@ -214,7 +214,7 @@ def derive(plan: Plan, views: Mapping[str, Sequence[StoredGroup]], own: NoisyRes
         paid = Composed(events) if len(events) > 1 else events[0]
         made = with_notes(replace(made, loss=PrivacyLoss(Fraction(0)), event=paid))
     noisy = NoisyResult(tuple(numbers), 0 if own is None else own.bits)
-    return Derivation(made, noisy, tuple(rests_on), _days(rests_on.values()), _margins(made, noisy))
+    return Derivation(made, noisy, tuple(rests_on), days_of(rests_on.values()), _margins(made, noisy))
 
 
 def from_views(asked: Prepared, finder: ViewFinder, *, at_any_accuracy: bool = False) -> Prepared:
@@ -370,7 +370,8 @@ def _as_margin(margin: Fraction) -> int | float:
     return int(margin) if margin.denominator == 1 else float(margin)
 
 
-def _days(entries: Iterable[Entry]) -> str:
+def days_of(entries: Iterable[Entry]) -> str:
+    """Return the days of charges as people read them."""
     days = dict.fromkeys(f"{entry.time.day} {entry.time:%B %Y}" for entry in entries)
     return " and ".join(days)
 

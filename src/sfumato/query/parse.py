@@ -7,6 +7,7 @@ from sfumato.errors import BadSql, Refusal, UnknownName, UnsupportedSql
 from sfumato.query.catalog import Catalog
 from sfumato.query.filter_placement import filter_relation
 from sfumato.query.interval_calls import settle_interval_calls
+from sfumato.query.late_joins import join_after_noise
 from sfumato.query.names import number_duplicates
 from sfumato.query.parameters import Bindings
 from sfumato.query.parsing.other_functions import clause_notes
@@ -53,6 +54,7 @@ def _parse(sql: str, catalog: Catalog, bindings: Bindings | None, accepts: Calla
     )
     relation = Project(filter_relation(block.relation, block.pending), reading.label("select"), tuple(items))
     relation = replace(relation, source=group_again_within_units(relation.source, catalog))
+    relation = join_after_noise(relation, catalog)
     if reading.asks_for_bars:
         relation = settle_interval_calls(relation, catalog)
     return Query(relation, names, options, (*clause_notes(tree), *reading.notes))

@@ -97,6 +97,8 @@ class Release:
     """Of each column what it may have too much, and what it may lack, at 95 %; empty where nothing was published."""
     marked: Callable[[], Marks] | None = field(default=None, repr=False)
     """Returns which values are marked at 95 %; None where nothing can be cut off."""
+    repeated: bool = False
+    """Whether it was paid for before: this time it was free."""
     _known: dict[tuple[Fraction, bool], Ranges] = field(default_factory=dict)
     _marks: list[Marks] = field(default_factory=list)
 
@@ -132,6 +134,10 @@ class Release:
         if not columns:
             return [{} for _ in range(len(self))]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def marked_columns(self) -> tuple[str, ...]:
+        """Return the columns that have a marked number."""
+        return tuple(name for name, rows in self._marked_rows().items() if rows)
 
     def clamped(self) -> "Release":
         """Return the release with counts and sums brought to what is possible, and their intervals too.

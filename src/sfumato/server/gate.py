@@ -170,7 +170,7 @@ class Gateway:
 
         def repeat() -> RenderedAnswer[T] | None:
             release = self._answers.get(question)
-            return None if release is None else RenderedAnswer(release, render)
+            return None if release is None else RenderedAnswer(replace(release, repeated=True), render)
 
         known = repeat if remembered and question in self._answers else None
         return (await self._served(caller, "ask", open_release, True, known)).take()

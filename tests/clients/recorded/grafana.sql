@@ -1,17 +1,44 @@
--- free
+-- tool: Grafana 11
+-- source: rebuilt by hand from Grafana's public source (its macros of time, its queries for tables and columns); not a capture
+
+-- => free
+SELECT 1
+
+-- => free
 SELECT current_setting('server_version_num')::int/100 as version
 
--- free
-SELECT CASE WHEN quote_ident(table_schema) IN (SELECT CASE WHEN trim(s[i]) = '"$user"' THEN user ELSE trim(s[i]) END FROM generate_series(array_lower(string_to_array(current_setting('search_path'),','),1), array_upper(string_to_array(current_setting('search_path'),','),1)) as i, string_to_array(current_setting('search_path'),',') s) THEN quote_ident(table_name) ELSE quote_ident(table_schema) || '.' || quote_ident(table_name) END AS "table" FROM information_schema.tables WHERE quote_ident(table_schema) NOT IN ('information_schema', 'pg_catalog') ORDER BY 1
+-- => free
+SELECT extversion FROM pg_extension WHERE extname = 'timescaledb'
 
--- free
-SELECT quote_ident(column_name) AS "column", data_type AS "type" FROM information_schema.columns WHERE quote_ident(table_name) = 'visits'
+-- => free
+SELECT schema_name AS "name" FROM information_schema.schemata WHERE schema_name NOT IN ('information_schema', 'pg_catalog', 'pg_toast', 'timescaledb_information') ORDER BY schema_name
 
--- charged
+-- => free
+SELECT CASE WHEN quote_ident(table_schema) IN (SELECT CASE WHEN trim(s[i]) = '"$user"' THEN user ELSE trim(s[i]) END FROM generate_series(array_lower(string_to_array(current_setting('search_path'), ','), 1), array_upper(string_to_array(current_setting('search_path'), ','), 1)) AS i, string_to_array(current_setting('search_path'), ',') s) THEN quote_ident(table_name) ELSE quote_ident(table_schema) || '.' || quote_ident(table_name) END AS "table" FROM information_schema.tables WHERE quote_ident(table_schema) NOT IN ('information_schema', 'pg_catalog') ORDER BY CASE WHEN quote_ident(table_schema) IN (SELECT CASE WHEN trim(s[i]) = '"$user"' THEN user ELSE trim(s[i]) END FROM generate_series(array_lower(string_to_array(current_setting('search_path'), ','), 1), array_upper(string_to_array(current_setting('search_path'), ','), 1)) AS i, string_to_array(current_setting('search_path'), ',') s) THEN 0 ELSE 1 END, 1
+
+-- => free
+SELECT quote_ident(column_name) AS "column", data_type AS "type" FROM information_schema.columns WHERE CASE WHEN array_length(parse_ident('public.visits'), 1) = 2 THEN quote_ident(table_schema) = (parse_ident('public.visits'))[1] AND quote_ident(table_name) = (parse_ident('public.visits'))[2] ELSE quote_ident(table_name) = 'public.visits' AND quote_ident(table_schema) IN (SELECT CASE WHEN trim(s[i]) = '"$user"' THEN user ELSE trim(s[i]) END FROM generate_series(array_lower(string_to_array(current_setting('search_path'), ','), 1), array_upper(string_to_array(current_setting('search_path'), ','), 1)) AS i, string_to_array(current_setting('search_path'), ',') s) END
+
+-- => charged
 SELECT day AS "time", COUNT(*) AS n FROM visits WHERE day BETWEEN '2024-01-08T00:00:00Z' AND '2024-01-14T00:00:00Z' GROUP BY day ORDER BY day
 
--- free
-SELECT day AS "time", COUNT(*) AS n FROM visits WHERE day BETWEEN '2024-01-08T00:00:00Z' AND '2024-01-14T00:00:00Z' GROUP BY day ORDER BY day
+-- => free
+SELECT day AS "time", COUNT(*) AS n FROM visits WHERE day BETWEEN '2024-01-08T00:00:00Z' AND '2024-01-14T00:00:00Z' GROUP BY day ORDER BY day LIMIT 50
 
--- charged
+-- => charged
+SELECT floor(extract(epoch from day)/604800)*604800 AS "time", dept AS metric, avg(cost) AS value FROM visits WHERE day BETWEEN '2024-01-01T00:00:00Z' AND '2024-01-28T23:59:59.999Z' GROUP BY 1, 2 ORDER BY 1
+
+-- => free
+SELECT floor(extract(epoch from day)/604800)*604800 AS "time", dept AS metric, avg(cost) AS value, dp_low(avg(cost)) AS value_low, dp_high(avg(cost)) AS value_high FROM visits WHERE day BETWEEN '2024-01-01T00:00:00Z' AND '2024-01-28T23:59:59.999Z' GROUP BY 1, 2 ORDER BY 1
+
+-- => charged
+SELECT extract(epoch from day) as "time", sum(cost) AS cost FROM visits WHERE extract(epoch from day) >= 1704067200 AND extract(epoch from day) <= 1706486399 GROUP BY 1 ORDER BY 1
+
+-- => charged
 SELECT dept AS metric, AVG(cost) AS value FROM visits WHERE day >= '2024-01-08T00:00:00Z' AND day <= '2024-01-14T00:00:00Z' GROUP BY dept
+
+-- => free
+SELECT DISTINCT dept FROM staff ORDER BY dept
+
+-- => 42501
+SELECT * FROM visits LIMIT 50

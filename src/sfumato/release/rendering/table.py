@@ -10,7 +10,8 @@ _GROUPED = 10_000
 
 Ends = tuple[Value, Value]
 MARK = "*"
-MARK_LEGEND = f"{MARK} Without bounds and clipping, the value may lie outside its margin."
+MARK_MEANING = "Without bounds and clipping, the value may lie outside its margin."
+MARK_LEGEND = f"{MARK} {MARK_MEANING}"
 _DIGITS = 2
 """So many digits of a margin are shown; a person reads no more into it."""
 

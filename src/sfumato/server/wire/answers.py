@@ -3,12 +3,11 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from fractions import Fraction
 from sys import getsizeof
 from typing import Any, TypeVar
 
-from sfumato.accounting.loss import PrivacyLoss, percent_up, round_up
+from sfumato.accounting.loss import percent_up
 from sfumato.errors import Refusal
 from sfumato.ledger.budget import renewal_text
 from sfumato.planning.planner import NO_PRICE
@@ -23,6 +22,7 @@ from sfumato.server.wire.copy_statements import Copy
 from sfumato.server.wire.copying import copy_rows
 from sfumato.server.wire.cursor_statements import Declare, Direction, Fetch
 from sfumato.server.wire.cursors import Cursors, Row
+from sfumato.server.wire.explaining import explain_column, explain_rows
 from sfumato.server.wire.frames import data_row
 from sfumato.server.wire.memory import POINTER_BYTES, SessionMemory
 from sfumato.server.wire.oids import Column
@@ -86,10 +86,9 @@ class Answering:
         match statement:
             case SelectStatement(text):
                 return await self._question(statement, text, declared)
-            case Explain(text):
+            case Explain(text, _, form):
                 inner = await self._question(SelectStatement(text), text, declared)
-                lines = (Column("QUERY PLAN", oids.TEXT),)
-                return replace(inner, statement=statement, columns=lines, intervals=None)
+                return replace(inner, statement=statement, columns=(explain_column(form),), intervals=None)
             case ShowSetting("all"):
                 shown = tuple(Column(name, oids.TEXT) for name in ("name", "setting", "description"))
                 return ReadyStatement(statement, (), shown)
@@ -116,8 +115,8 @@ class Answering:
             case ShowSetting(name):
                 shown = [(await self._shown(name),)]
                 return await self._sent(prepared, lambda: shown, formats, "SHOW")
-            case Explain(sql):
-                lines = await self._explained(prepared, sql, given)
+            case Explain(sql, _, form):
+                lines = await self._explained(prepared, sql, given, form)
                 return await self._sent(prepared, lambda: lines, formats, "EXPLAIN")
             case Fetch(name, direction):
                 return await self._fetched(name, direction, prepared, formats)
@@ -287,16 +286,18 @@ class Answering:
             statement, _described(inferred, declared), columns, outline, False, tuple(types.items()), intervals
         )
 
-    async def _explained(self, prepared: ReadyStatement, sql: str, given: Mapping[str, object]) -> list[tuple[str]]:
+    async def _explained(
+        self, prepared: ReadyStatement, sql: str, given: Mapping[str, object], form: str
+    ) -> list[tuple[str]]:
         if prepared.is_catalogue:
-            return [(_cost_line(None),), ("price: none; the catalogue contains only what the policy declares",)]
+            return explain_rows(None, ["price: none; the catalogue contains only what the policy declares"], form)
         used = {name: given[name] for name in (prepared.outline.parameters if prepared.outline else {})}
         price: dict[str, Any] = self._settings.price()
         try:
             quote = await self._gate.explain(self._caller, sql, parameters=used, **price)
         except Refusal as refusal:
             raise in_sql(refusal) from None
-        return [(_cost_line(quote.loss),), *((line,) for line in str(quote).split("\n"))]
+        return explain_rows(quote.loss, str(quote).split("\n"), form)
 
     async def _shown(self, name: str) -> str:
         if name != BUDGET:
@@ -318,22 +319,6 @@ def in_sql(refusal: Refusal) -> Refusal | WireError:
         "the owner can set a default: analysts.NAME.price in the policy"
     )
     return WireError("22023", with_remedy(NO_PRICE, remedy), refusal.why, remedy)
-
-
-def _cost_line(loss: PrivacyLoss | None) -> str:
-    """Return the first line of EXPLAIN, which tools show as an estimate of the cost: here it is epsilon.
-
-    >>> _cost_line(PrivacyLoss(Fraction(1, 10), Fraction(1, 10**9)))
-    '(cost=0..0.1 delta=1e-9)'
-    """
-    if loss is None or not loss.epsilon:
-        return "(cost=0..0)"
-    return f"(cost=0..{_plain(loss.epsilon)} delta={round_up(loss.delta)})"
-
-
-def _plain(epsilon: Fraction) -> str:
-    """Write a number as tools read it: digits and a point."""
-    return format(Decimal(round_up(epsilon)), "f")
 
 
 def columns_of(outline: QueryDescription, intervals: bool) -> tuple[Column, ...]:
@@ -392,7 +377,7 @@ def question_of(statement: Statement) -> tuple[str, int]:
     match statement:
         case SelectStatement(sql):
             return sql, 0
-        case Explain(sql, offset) | Declare(_, sql, offset) | Copy(sql, offset):
+        case Explain(sql, offset, _) | Declare(_, sql, offset) | Copy(sql, offset):
             return sql, offset
     return "", 0
 

@@ -1,4 +1,4 @@
-"""What a client is told beside a charged answer: price, what is left, margins, and groups that may be missing."""
+"""What a client is told beside an answer with noise: price or that it is free, what is left, margins, gaps."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,14 +8,17 @@ from sfumato.errors import Refusal
 from sfumato.planning.notes.note import printed_notes
 from sfumato.planning.quote import GROUPS_SELECTED, shown_margin
 from sfumato.release.release import Release
+from sfumato.release.rendering.table import MARK_MEANING
 from sfumato.release.thin_answers import warnings_of
 from sfumato.server.wire.sqlstates import Reported
+from sfumato.views import days_of
 
 _MAX_NAMED_COLUMNS = 10
+_FREE_NOTE = "Free: from your answer of "
 
 
 def charge_notices(release: Release, database: Database, sql: str, price: Mapping[str, Any]) -> tuple[Reported, ...]:
-    """Return the notice of an answer that was charged; an exact answer has none. It reads no data."""
+    """Return the notice of an answer with noise; an exact answer has none. It reads no data."""
     if release.event is None:
         return ()
     try:
@@ -25,13 +28,32 @@ def charge_notices(release: Release, database: Database, sql: str, price: Mappin
     margins = _margins(quote.margins) if quote is not None else ""
     notes = dict.fromkeys((*(quote.notes if quote is not None else ()), *release.notes))
     notes.pop(PAID_NOTE, None)  # this answer has paid for its measurements, now or before
+    notes = {note: None for note in notes if not note.startswith(_FREE_NOTE)}  # the message begins with it
     warned = warnings_of(release.notes)
     shown = warned or (() if len(release) else ("The answer has no rows.",))
-    message = " ".join((f"price: {release.loss}; left: {database.budget().remaining}{margins}.", *shown))
+    price_text = _free_text(release, database) if release.repeated else f"price: {release.loss}"
+    message = " ".join((f"{price_text}; left: {database.budget().remaining}{margins}.", *shown, *_marked(release)))
     listed = sorted(
         (note for note in notes if note not in warned), key=lambda note: not note.startswith(GROUPS_SELECTED)
     )  # missing groups come first
     return (Reported("NOTICE", "00000", message, "\n".join(printed_notes(listed, "EXPLAIN lists them"))),)
+
+
+def _free_text(release: Release, database: Database) -> str:
+    """Say that an answer was paid for before, and when; the charges of other accounts are not looked up."""
+    entries = [database.entry(receipt) for receipt in (release.receipt.id, *release.receipt.rests_on)]
+    found = [entry for entry in entries if entry is not None]
+    own = found[:1] if entries[0] is not None else found
+    return f"free: from your answer of {days_of(own)}" if own else "free: from an earlier answer"
+
+
+def _marked(release: Release) -> tuple[str, ...]:
+    """Name the columns with values whose interval may miss what bounds and clipping removed."""
+    names = release.marked_columns()
+    if not names:
+        return ()
+    more = ", …" if len(names) > _MAX_NAMED_COLUMNS else ""
+    return (f"Marked: {', '.join(names[:_MAX_NAMED_COLUMNS])}{more}. {MARK_MEANING}",)
 
 
 def _margins(margins: Mapping[str, int | float | None]) -> str:

@@ -64,9 +64,11 @@ def _comment_end(text: str, start: int) -> int:
 
 
 def is_question(text: str) -> bool:
-    """Whether a text begins as a question does."""
-    word = WORD.match(text)
-    return text.startswith("(") or (word is not None and word[0].upper() in _QUESTIONS)
+    """Whether a text begins as a question does, after its comments."""
+    blank = BLANK.match(text)
+    begin = blank.end() if blank else 0
+    word = WORD.match(text, begin)
+    return text.startswith("(", begin) or (word is not None and word[0].upper() in _QUESTIONS)
 
 
 def name_of(text: str) -> str:

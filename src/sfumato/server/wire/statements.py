@@ -15,6 +15,7 @@ from sfumato.server.wire.cursor_statements import (
     read_fetch,
     read_move,
 )
+from sfumato.server.wire.explaining import EXPLAIN_FORMATS
 from sfumato.server.wire.sql_words import BLANK, NAME, WORD, is_question, name_of, outside_quotes, unquoted
 from sfumato.server.wire.sqlstates import WireError, too_large, unsupported
 
@@ -33,6 +34,7 @@ class Explain:
     sql: str
     offset: int
     """Where the question begins in the statement."""
+    format: str = "text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,9 @@ _SHOW = re.compile(
 )
 _RESET = re.compile(rf"RESET\s+(?P<name>TIME\s+ZONE|SESSION\s+AUTHORIZATION|{_SETTING})", re.IGNORECASE)
 _EXPLAIN = re.compile(r"EXPLAIN(?:\s+VERBOSE\b|\s*\((?P<options>[^()]*)\))?\s*", re.IGNORECASE)
-_FREE_OPTIONS = re.compile(r"\s*(?:VERBOSE|COSTS|SUMMARY|SETTINGS|FORMAT\s+TEXT)(?:\s+\w+)?\s*", re.IGNORECASE)
+_EXPLAIN_OPTION = re.compile(r"\s*(?P<name>[A-Z_]+)(?:\s+(?P<value>\w+))?\s*", re.IGNORECASE)
+_EXPLAIN_SWITCHES = frozenset({"VERBOSE", "COSTS", "SUMMARY", "SETTINGS", "BUFFERS", "TIMING", "WAL", "GENERIC_PLAN"})
+_OFF = frozenset({"false", "off", "0"})
 _PREPARE = re.compile(
     rf"PREPARE\s+(?P<name>{NAME})(?:\s*\((?P<types>[^()]*(?:\(\d[\d, ]*\)[^()]*)*)\))?\s*AS\s+(?P<sql>.+)",
     re.IGNORECASE | re.DOTALL,
@@ -341,18 +345,31 @@ def _explain(text: str) -> Statement | None:
     match = _EXPLAIN.match(text)
     if match is None:
         return None
-    for option in (match["options"] or "").split(",") if match["options"] is not None else []:
-        if not _FREE_OPTIONS.fullmatch(option):
-            raise unsupported(
-                "EXPLAIN takes no such option.", "EXPLAIN SELECT …; it is free, and says the price and the margins."
-            )
+    form = _explain_format(match["options"])
     sql = text[match.end() :]
     word = WORD.match(sql)
     if word is not None and word[0].upper() in ("ANALYZE", "ANALYSE"):
         raise unsupported("EXPLAIN ANALYZE would run the question.", "Use EXPLAIN, which is free, or ask.")
     if not is_question(sql):
         raise unsupported("Only a question has a price.", "EXPLAIN SELECT …")
-    return Explain(sql, match.end())
+    return Explain(sql, match.end(), form)
+
+
+def _explain_format(options: str | None) -> str:
+    """Return the format that EXPLAIN is asked for; refuse options that would run the question."""
+    form = "text"
+    for option in options.split(",") if options is not None else []:
+        match = _EXPLAIN_OPTION.fullmatch(option)
+        name, value = (match["name"].upper(), (match["value"] or "").lower()) if match else ("", "")
+        if name == "FORMAT" and value in EXPLAIN_FORMATS:
+            form = value
+        elif name in ("ANALYZE", "ANALYSE") and value not in _OFF:
+            raise unsupported("EXPLAIN ANALYZE would run the question.", "Use EXPLAIN, which is free, or ask.")
+        elif name not in _EXPLAIN_SWITCHES and name not in ("ANALYZE", "ANALYSE"):
+            raise unsupported(
+                "EXPLAIN takes no such option.", "EXPLAIN SELECT …; it is free, and says the price and the margins."
+            )
+    return form
 
 
 def _prepare(text: str) -> Statement | None:

@@ -66,6 +66,7 @@ TYPE_NAMES = {
     "uuid": oids.UUID,
     "cstring": oids.CSTRING,
     "void": oids.VOID,
+    "trigger": oids.TRIGGER,
     # of information_schema
     "sql_identifier": oids.NAME,
     "character_data": oids.VARCHAR,

@@ -25,6 +25,7 @@ from sfumato.server.wire.pg_catalog.operators import (
     member,
 )
 from sfumato.server.wire.pg_catalog.relations import VirtualCatalog
+from sfumato.server.wire.pg_catalog.row_values import part_type, row_object
 from sfumato.server.wire.pg_catalog.trees import identifier, number, refused, type_name
 from sfumato.server.wire.sqlstates import WireError
 
@@ -195,7 +196,7 @@ class Expressions:
         if isinstance(node.this, exp.Identifier) and identifier(node.this) in _SCHEMAS:
             return self.read(node.expression, scope)
         self.read(node.this, scope)
-        return self.calls.constant(None, oids.INT4)
+        return self.calls.constant(None, part_type(node.expression))
 
     # ── conditions ──
 
@@ -436,6 +437,8 @@ class Expressions:
             return self._chosen(name, [self.read(part, scope) for part in node.expressions])
         if name == "pg_typeof" and len(node.expressions) == 1:
             return self.calls.constant(self.read(node.expressions[0], scope).oid, oids.REGTYPE)
+        if name == "row_to_json" and node.expressions:
+            return row_object(node.expressions[0], scope, self.calls, self.forms["json_build_object"])
         return self._called(name, list(node.expressions), scope)
 
     def _coalesce(self, node: exp.Expr, scope: ColumnScope) -> Compiled:

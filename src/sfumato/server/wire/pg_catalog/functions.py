@@ -150,6 +150,37 @@ def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else (text_of(value, 0) or b"").decode()
 
 
+_DIRECTIVE = re.compile(r"%([%sIL])?")
+
+
+def _format(_: Execution, pattern: str | None, *parts: Any) -> str | None:
+    """PostgreSQL's format with %s, %I, %L and %%."""
+    if pattern is None:
+        return None
+    rest, made = list(parts), []
+    for at, piece in enumerate(_DIRECTIVE.split(pattern)):
+        if at % 2 == 0 or piece == "%":
+            made.append(piece)
+            continue
+        if piece is None:
+            raise WireError("22023", "unrecognized format() type specifier")
+        if not rest:
+            raise WireError("22023", "too few arguments for format()")
+        made.append(_directed(piece, rest.pop(0)))
+    return joined_texts("", made)
+
+
+def _directed(directive: str, value: Any) -> str:
+    if value is None:
+        if directive == "I":
+            raise WireError("22004", "null values cannot be formatted as an SQL identifier")
+        return "NULL" if directive == "L" else ""
+    text = _as_text(value)
+    if directive == "s":
+        return text
+    return quote_ident(text) if directive == "I" else "'" + text.replace("'", "''") + "'"
+
+
 def _split(run: Execution, text: str, separator: str) -> list[str]:
     run.spend(1 + text.count(separator) if separator else 1)
     return text.split(separator) if separator else [text]
@@ -193,6 +224,7 @@ _TEXTS = {
     "replace": Builtin(oids.TEXT, _replaced),
     "concat": Builtin(oids.TEXT, lambda run, *parts: _concat_ws(run, "", *parts), strict=False),
     "concat_ws": Builtin(oids.TEXT, _concat_ws, strict=False),
+    "format": Builtin(oids.TEXT, _format, strict=False),
     "btrim": Builtin(oids.TEXT, _trimmed(str.strip)),
     "trim": Builtin(oids.TEXT, _trimmed(str.strip)),
     "ltrim": Builtin(oids.TEXT, _trimmed(str.lstrip)),
@@ -300,7 +332,10 @@ def _constants() -> dict[str, Builtin]:
         "pg_opfamily_is_visible pg_collation_is_visible pg_conversion_is_visible pg_statistics_obj_is_visible "
         "pg_ts_config_is_visible pg_ts_dict_is_visible pg_ts_parser_is_visible pg_ts_template_is_visible"
     )
-    false = "pg_relation_is_publishable pg_is_other_temp_schema pg_relation_is_updatable pg_column_is_updatable"
+    false = (
+        "pg_relation_is_publishable pg_is_other_temp_schema pg_relation_is_updatable pg_column_is_updatable "
+        "pg_is_wal_replay_paused"
+    )
     made = {name: Builtin(oids.TEXT, lambda _, *_values: None, strict=False) for name in nothing.split()}
     made |= {name: Builtin(oids.INT8, lambda _, *_values: 0) for name in zero.split()}
     made |= {name: Builtin(oids.BOOL, lambda _, *_values: True) for name in true.split()}

@@ -22,18 +22,21 @@ _KEYWORDS: tuple[str, ...] = (
 )
 _KEYWORDS += ("notnull", "offset", "placing", "returning", "variadic", "verbose")
 _PAIR = ("option_name", "option_value")
+EMPTY_SETS = frozenset({"aclexplode", "pg_partition_ancestors"})
+"""Functions that give no rows: no relation here has a list of rights, or is a partition."""
 LISTS: dict[str, tuple[tuple[str, ...], list[Row]]] = {
     "pg_get_keywords": (("word", "catcode", "catdesc"), [(word, "R", "reserved") for word in _KEYWORDS]),
     "pg_options_to_table": (_PAIR, []),
     "pg_listening_channels": (("pg_listening_channels",), []),
     "pg_get_publication_tables": (("relid",), []),
+    "aclexplode": (("grantor", "grantee", "privilege_type", "is_grantable"), []),
 }
 """Functions that give rows which never differ."""
 
 
 def series(name: str, values: list[Any], run: Execution) -> list[Any]:
     """Return the rows of a function that gives several."""
-    if any(value is None for value in values):
+    if name in EMPTY_SETS or any(value is None for value in values):
         return []
     if name in ("unnest", "generate_subscripts"):
         if not values or not isinstance(values[0], list):

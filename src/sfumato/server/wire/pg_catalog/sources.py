@@ -16,14 +16,14 @@ from sfumato.server.wire.pg_catalog.expressions import Expressions, Nested
 from sfumato.server.wire.pg_catalog.folds import Fold
 from sfumato.server.wire.pg_catalog.naming import alias_of
 from sfumato.server.wire.pg_catalog.relations import VirtualCatalog, relations
-from sfumato.server.wire.pg_catalog.rows import LISTS, series
+from sfumato.server.wire.pg_catalog.rows import EMPTY_SETS, LISTS, series
 from sfumato.server.wire.pg_catalog.sandbox import NUMBERS, table_name
 from sfumato.server.wire.pg_catalog.trees import identifier, refused
 from sfumato.server.wire.sqlstates import WireError
 
 _TABLE_OID = "tableoid"
 """A column that every relation has, and that * never shows."""
-_SETS = frozenset({"unnest", "generate_series", "generate_subscripts"})
+_SETS = frozenset({"unnest", "generate_series", "generate_subscripts"}) | EMPTY_SETS
 _ROWS_OF = {"pg_show_all_settings": "pg_settings"}
 """Functions that give the rows of a relation."""
 _Fields = tuple[ScopeColumn, ...]
@@ -210,14 +210,27 @@ class Sources:
         row = replace(self._read.calls.item(rows, at), oid=oids.ANYARRAY)
         cells = [self._read.calls.item(row, self._read.calls.constant(place, oids.INT4)) for place in range(len(types))]
         fields = [(column, oid, cell.sql) for (column, oid), cell in zip(plan.columns, cells, strict=True)]
-        return self._numbers(name), _named(fields, alias, names), self._within(rows, name)
+        return self._numbers(name), _named(fields, alias, names), self._within([rows], name)
 
     def _numbers(self, name: str) -> str:
         self._queries.used.add(NUMBERS)
         return f"{table_name(NUMBERS)} AS {name}"
 
-    def _within(self, values: Compiled, name: str) -> str:
-        return f"{name}.n < {self._read.calls.length(values).sql}"
+    def _within(self, lists: list[Compiled], name: str) -> str:
+        """Return the condition that a number is below the length of the longest list."""
+        lengths = [self._read.calls.length(values).sql for values in lists]
+        if len(lengths) == 1:
+            return f"{name}.n < {lengths[0]}"
+        return f"{name}.n < max({', '.join(f'coalesce({length}, 0)' for length in lengths)})"
+
+    def _rows(self, call: exp.Expr, scope: ColumnScope) -> Compiled:
+        """Return the rows of a function as an array; those of a function that gives one value are that value."""
+        made = self._list(call, scope)
+        if made is not None:
+            return made
+        value = self._read.read(call, scope)
+        array = oids.ARRAYS.get(value.oid, oids.ARRAYS[oids.TEXT])
+        return self._read.calls.add(lambda _run, one: [one], array, [value])
 
     def _table(self, node: exp.Expr, scope: ColumnScope, alias: str, names: list[str]) -> tuple[str, _Fields, str]:
         if not isinstance(node.this, exp.Identifier):
@@ -253,16 +266,14 @@ class Sources:
             return self._table(table, scope, alias or name, names)
         if name in LISTS:
             return self._fixed(name, own, alias, names)
-        made = self._list(call, scope)
-        if made is None:
-            value = self._read.read(call, scope)
-            made = self._read.calls.add(
-                lambda _run, one: [one], oids.ARRAYS.get(value.oid, oids.ARRAYS[oids.TEXT]), [value]
-            )
-        at = Compiled(oids.INT4, f"{own}.n")
-        item = self._read.calls.item(made, at)
-        fields = [(alias or name, item.oid, item.sql)] + [("ordinality", oids.INT8, f"({own}.n + 1)")] * ordinal
-        source, within = self._numbers(own), self._within(made, own)
+        several = name == "unnest" and len(call.expressions) > 1
+        calls = [exp.Unnest(expressions=[array]) for array in call.expressions] if several else [call]
+        lists = [self._rows(one, scope) for one in calls]
+        items = [self._read.calls.item(made, Compiled(oids.INT4, f"{own}.n")) for made in lists]
+        column = name if several else alias or name
+        fields = [(column, item.oid, item.sql) for item in items]
+        fields += [("ordinality", oids.INT8, f"({own}.n + 1)")] * ordinal
+        source, within = self._numbers(own), self._within(lists, own)
         if scope.is_read:
             return source, _named(fields, alias or name, names), within
         shown = ", ".join(f"{sql} AS c{at}" for at, (_, _, sql) in enumerate(fields, 1))
