@@ -23,6 +23,7 @@ from sfumato.ledger.one_time_grants import has_grant
 from sfumato.ledger.payer import ChargedRelease, Payer
 from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.quote import Quote, for_household, make_quote
+from sfumato.planning.workload import parse_weights
 from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy, Sharing
@@ -31,16 +32,16 @@ from sfumato.prepare import Derivation, Prepared, QueryPreparer, RequestedPrice
 from sfumato.query.describe import QueryDescription, describe_query
 from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
-from sfumato.randomness.source import Source, declared_gamma
+from sfumato.randomness.source import Source
 from sfumato.refining import is_known, publish_refined, source_answer
 from sfumato.rehearsal.policy import REHEARSAL_NOTE
 from sfumato.release.bounding.selection import select_bounds, selected_indices
 from sfumato.release.noisy import NoisyResult
-from sfumato.release.publish import needed_bits, publish
+from sfumato.release.publish import publish
 from sfumato.release.receipt import TIMING, Receipt
 from sfumato.release.release import Release, as_shown, exact_release, make_release
 from sfumato.release.rendering.pages import database_page
-from sfumato.stored_answer import StoredAnswer, answer_from_json, answer_to_json, no_such_answer
+from sfumato.stored_answer import StoredAnswer, answer_from_json, answer_to_json, new_receipt, no_such_answer
 from sfumato.views import ViewFinder, asks_for_what_is_known, combine_again, nominal_price, sourced_quote
 
 PAID_NOTE = "Asking costs nothing: the measurements of this answer are already paid for."
@@ -135,20 +136,24 @@ class Database:
         epsilon: object = None,
         share: object = None,
         delta: object = None,
+        weights: object = None,
         key: str | None = None,
         progress: Progress | None = None,
     ) -> list[Release]:
         """Return the answers of several questions that are charged as one, or refuse all of them.
 
         What they have in common is measured once, and counts and sums of the same rows by different keys agree.
-        `epsilon`, or `share`, is what all may cost together. Asking the same list again returns the same at no cost.
+        `epsilon`, or `share`, is what all may cost together; `weights` says how much each question's error counts, for
+        example [1, 1, 4]. Asking the same list again returns the same at no cost.
         """
         tell = checked_progress(progress)
         tell("plan", "")
         self._check_open()
-        engine, price, free = self.engine, RequestedPrice(epsilon, None, share, delta), RequestedPrice()
+        engine, free = self.engine, RequestedPrice()
         read = self._preparation.analyse_all(questions, engine)
+        each = parse_weights(weights, len(read))
         paid = [place for place, query in enumerate(read) if query.private.groups]
+        price = RequestedPrice(epsilon, None, share, delta, weights=tuple(each[at] for at in paid) if each else ())
         found: dict[int, Release] = {}
         if paid:
             asked = self._preparation.prepare_workload([read[place] for place in paid], price, key, engine)
@@ -415,21 +420,7 @@ class Database:
     def _receipt(
         self, asked: Prepared, name: str, charge: Charge | None = None, noisy: NoisyResult | None = None
     ) -> Receipt:
-        bits, needed = (0, 0) if noisy is None else (noisy.bits, needed_bits(asked.plan, noisy))
-        return Receipt(
-            name,
-            self.payer.policy,
-            asked.engine.version,
-            asked.plan.loss,
-            None if charge is None else charge.sequence,
-            None if charge is None else charge.head,
-            bits,
-            self.timing,
-            self.payer.source.name,
-            declared_gamma(self.payer.source),
-            needed,
-            asked.units,
-        )
+        return new_receipt(asked, name, self.payer, self.timing, charge, noisy)
 
     def _open_stored(self, asked: Prepared, stored: str) -> list[Release]:
         noisy, receipt = answer_from_json(stored, asked)

@@ -10,11 +10,15 @@ from sfumato.engines.engine import Engine
 from sfumato.errors import BadParameter, UnknownName, quote_value
 from sfumato.exact import integer
 from sfumato.ledger.history import Entry
+from sfumato.ledger.ledger import Charge
+from sfumato.ledger.payer import Payer
 from sfumato.planning.fingerprint import first_spelling
-from sfumato.planning.price_target import StoredPlanKey, account_of_share, price_target_to_json
+from sfumato.planning.price_target import StoredPlanKey, account_of_share, price_target_to_json, weights_of
 from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice
+from sfumato.randomness.source import declared_gamma
 from sfumato.release.measured_order import in_measured_order, in_plan_order
 from sfumato.release.noisy import NoisyResult, noisy_from_json, noisy_to_json
+from sfumato.release.publish import needed_bits
 from sfumato.release.receipt import Receipt, receipt_from_json, receipt_to_json
 
 MEASURED_ORDER = "measured"
@@ -51,6 +55,32 @@ def _is_refinement(event: Event) -> bool:
     return isinstance(event, Composed) and any(isinstance(part, LaplaceRefinement) for part in event.events)
 
 
+def new_receipt(
+    asked: Prepared,
+    name: str,
+    payer: Payer,
+    timing: str,
+    charge: Charge | None = None,
+    noisy: NoisyResult | None = None,
+) -> Receipt:
+    """Return the receipt of an answer; without a charge it is free."""
+    bits, needed = (0, 0) if noisy is None else (noisy.bits, needed_bits(asked.plan, noisy))
+    return Receipt(
+        name,
+        payer.policy,
+        asked.engine.version,
+        asked.plan.loss,
+        None if charge is None else charge.sequence,
+        None if charge is None else charge.head,
+        bits,
+        timing,
+        payer.source.name,
+        declared_gamma(payer.source),
+        needed,
+        asked.units,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
     """An entry of the ledger that has an answer, with what was stored of it."""
@@ -61,7 +91,9 @@ class StoredAnswer:
     def prepare_again(self, preparer: QueryPreparer, engine: Engine) -> Prepared:
         """Return the question as it was asked, with the plan that it was charged for."""
         target = self.content.get("wish") or {"epsilon": str(self.entry.loss.epsilon)}
-        plan = StoredPlanKey(self.entry.event, account_of_share(target), self.content.get("question"))
+        plan = StoredPlanKey(
+            self.entry.event, account_of_share(target), self.content.get("question"), weights_of(target)
+        )
         epsilon, within, share, delta = (target.get(name) for name in _PRICES)
         price = RequestedPrice(epsilon, within, share, delta, plan)
         if "texts" not in self.content:
