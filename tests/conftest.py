@@ -6,7 +6,9 @@ ones are looked for by command, `python -m tests.longer`; what it finds is kept 
 
 import gc
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 
 from sfumato.query.parsing.tree import _require_stack_frames
@@ -22,3 +24,12 @@ _require_stack_frames()
 
 # A child that a test forks does not collect what other tests left behind: engines whose threads are not in the child.
 os.register_at_fork(after_in_child=gc.disable)
+
+
+@pytest.fixture
+def frozen_heap() -> Iterator[None]:
+    """Hide from the collector what other tests left: a test that collects often would walk through it every time."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()

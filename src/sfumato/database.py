@@ -25,6 +25,7 @@ from sfumato.ledger.payer import ChargedRelease, Payer
 from sfumato.ledger.windows import budget_notes
 from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.quote import Quote, for_household, make_quote
+from sfumato.planning.workload import parse_weights
 from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy, Sharing
@@ -137,20 +138,24 @@ class Database:
         epsilon: object = None,
         share: object = None,
         delta: object = None,
+        weights: object = None,
         key: str | None = None,
         progress: Progress | None = None,
     ) -> list[Release]:
         """Return the answers of several questions that are charged as one, or refuse all of them.
 
         What they have in common is measured once, and counts and sums of the same rows by different keys agree.
-        `epsilon`, or `share`, is what all may cost together. Asking the same list again returns the same at no cost.
+        `epsilon`, or `share`, is what all may cost together; `weights` says how much each question's error counts, for
+        example [1, 1, 4]. Asking the same list again returns the same at no cost.
         """
         tell = checked_progress(progress)
         tell("plan", "")
         self._check_open()
-        engine, price, free = self.engine, RequestedPrice(epsilon, None, share, delta), RequestedPrice()
+        engine, free = self.engine, RequestedPrice()
         read = self._preparation.analyse_all(questions, engine)
+        each = parse_weights(weights, len(read))
         paid = [place for place, query in enumerate(read) if query.private.groups]
+        price = RequestedPrice(epsilon, None, share, delta, weights=tuple(each[at] for at in paid) if each else ())
         found: dict[int, Release] = {}
         if paid:
             asked = self._preparation.prepare_workload([read[place] for place in paid], price, key, engine)

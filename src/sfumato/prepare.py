@@ -62,6 +62,8 @@ class RequestedPrice:
     stored_plan: StoredPlanKey | None = None
     fixed: bool = field(default=False, kw_only=True)
     """Whether margins are known before the data is read, wherever that is possible, though no margin is named."""
+    weights: tuple[Fraction, ...] = field(default=(), kw_only=True)
+    """How much each question of a workload counts; () where all count the same."""
     beyond_own_cap: bool = field(default=False, kw_only=True)
     """Whether margins may cost as much as the dataset has: a request asks for more than the analyst has."""
 
@@ -277,7 +279,9 @@ class QueryPreparer:
             return self.prepare_analysed(read[0], price, key, engine)
         clock = PlanningClock()
         workload = workload_of([analysed.private for analysed in read])
-        target = self._price_target(price, Options())
+        wanted = self._price_target(price, Options())
+        weights = workload.group_weights(price.weights) if price.stored_plan is None else price.stored_plan.weights
+        target = replace(wanted, weights=weights)
         plans = make_plans(workload.combined_query, target, tuple(question.outcome for question in workload.questions))
         tables: set[str] = set().union(*(tables_read(analysed.query.relation) for analysed in read))
         digest = self._tables_digest(tables)

@@ -14,7 +14,7 @@ from sfumato.ledger.history import Entry
 from sfumato.ledger.payer import Payer
 from sfumato.ledger.windows import budget_notes
 from sfumato.planning.fingerprint import first_spelling
-from sfumato.planning.price_target import StoredPlanKey, account_of_share, price_target_to_json
+from sfumato.planning.price_target import StoredPlanKey, account_of_share, price_target_to_json, weights_of
 from sfumato.policy.policy import Policy
 from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice
 from sfumato.randomness.source import declared_gamma
@@ -95,7 +95,9 @@ class StoredAnswer:
     def prepare_again(self, preparer: QueryPreparer, engine: Engine) -> Prepared:
         """Return the question as it was asked, with the plan that it was charged for."""
         target = self.content.get("wish") or {"epsilon": str(self.entry.loss.epsilon)}
-        plan = StoredPlanKey(self.entry.event, account_of_share(target), self.content.get("question"))
+        plan = StoredPlanKey(
+            self.entry.event, account_of_share(target), self.content.get("question"), weights_of(target)
+        )
         epsilon, within, share, delta = (target.get(name) for name in _PRICES)
         price = RequestedPrice(epsilon, within, share, delta, plan)
         if "texts" not in self.content:

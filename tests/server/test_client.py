@@ -60,8 +60,13 @@ def test_questions_asked_together_travel_too(remote: RemoteDatabase, local: sfum
     assert [one.rows() for one in far] == [one.rows() for one in near]
     assert [one.intervals("0.9") for one in far] == [one.intervals("0.9") for one in near]
     assert {one.receipt.id for one in (*far, *near)} == {remote.history()[0].receipt}
+    far, near = (one.ask_all([COUNT, BY_DEPT], epsilon="0.3", weights=[9, 1]) for one in (remote, local))
+    assert [one.rows() for one in far] == [one.rows() for one in near]
+    assert {one.receipt.id for one in (*far, *near)} == {remote.history()[0].receipt}
     with pytest.raises(BadParameter):
         remote.ask_all([], epsilon=1)
+    with pytest.raises(BadParameter):
+        remote.ask_all([COUNT, BY_DEPT], epsilon=1, weights=[1])
 
 
 def test_margins_averages_and_public_rows_travel_too(remote: RemoteDatabase, local: sfumato.Database) -> None:

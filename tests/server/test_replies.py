@@ -28,6 +28,8 @@ from sfumato.server.origins import Origins
 from sfumato.server.remote_json import answer_document
 from sfumato.server.replies import PIECE_BYTES
 
+pytestmark = pytest.mark.usefixtures("frozen_heap")
+
 LIMITS = ServerLimits(reply_bytes_per_account=1 << 20, reply_bytes=3 << 19)
 LONG = 300_000
 """Bytes of a reply, of which three fit into an account's quota."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 @click.option("--output", "-o", type=File, help="Write the answer to this file; its extension sets the format.")
 @click.option("--plot", type=File, metavar="FILE", help="Draw the answer into this file: .svg, .png, .pdf, .html.")
 @click.option("--notes", "all_notes", is_flag=True, help="Print all notes with the answer, not only three.")
+@click.option("--weights", metavar="LIST", help="How much each question's error counts with --together: 1,1,4.")
 @click.option("--together", is_flag=True, help="Charge several questions as one; shared measurements are made once.")
 def ask(
     policy: Path,
@@ -42,6 +43,7 @@ def ask(
     output: Path | None,
     plot: Path | None,
     all_notes: bool,
+    weights: str | None,
     together: bool,
 ) -> None:
     """Ask a question and charge its answer.
@@ -74,8 +76,15 @@ def ask(
     with open_database(policy, analyst) as database:
         for path in filter(None, (output, plot)):
             exports.check_apart(path, database.policy)
+        if weights is not None and not together:
+            raise BadParameter(
+                "--weights needs --together.",
+                "Weights split one price between questions that are charged as one.",
+                "Add --together, or leave --weights out.",
+            )
         if together:
-            _ask_together(database, questions, epsilon, within, share, delta, all_notes)
+            each = None if weights is None else weights.split(",")
+            _ask_together(database, questions, epsilon, within, share, delta, each, all_notes)
             return
         for question in questions:
             before = database.budget()
@@ -112,6 +121,7 @@ def _ask_together(
     within: tuple[str, ...],
     share: str | None,
     delta: str | None,
+    weights: list[str] | None,
     all_notes: bool,
 ) -> None:
     """Ask several questions as one charge, and show their answers one below the other."""
@@ -123,7 +133,8 @@ def _ask_together(
         )
     before = database.budget()
     with patient_progress() as progress:
-        releases = database.ask_all(questions, epsilon=epsilon, share=share, delta=delta, progress=progress)
+        price = {"epsilon": epsilon, "share": share, "delta": delta}
+        releases = database.ask_all(questions, **price, weights=weights, progress=progress)
     for release in releases[:-1]:
         click.echo(f"{release.to_text(None if all_notes else '--notes')}\n")
     _print_table(database, releases[-1], before, all_notes)

@@ -1,41 +1,109 @@
 """How a price is best split between margins of one table: by what all of them together then say of each.
 
 The finest margin says something of all others, so that much of the price is often best spent on it.
-Proof: proofs/one_table.md, (6)
+Proof: proofs/one_table.md, (6) and (7)
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import prod
+from math import inf, log, prod
+
+import numpy as np
+import numpy.typing as npt
 
 from sfumato.planning.measurements import Measurement, MeasurementSet
 from sfumato.planning.shared_marginals import ContingencyTable, MarginalMeasurement, subsets
 
 _ROUNDS = 60
+_MAX_DESCENT_STEPS = 200
 _FINENESS = 256
 """Shares are rounded to such parts of the largest, so that every machine splits alike."""
+_MIN_SHARE = 1e-4
+_MAX_DEVIATION_RATIO = 1.1
+"""No margin has a larger deviation than that many times the one it has by itself, for an even part of the price."""
+_BARRIER_WEIGHT = 0.02
+"""How much being near that limit counts, beside the logarithm of one variance."""
+_MIN_STEP_FRACTION = 1e-3
+_MIN_GAIN = 1e-9
+_MIN_VARIANCE_RATIO = 1e-200
+_MAX_PREFERRED_MARGINS = 3
+"""So many of the largest margins are tried as the one that gets most."""
+
+_Vector = npt.NDArray[np.float64]
 
 
 def weight_marginals(
     needs: tuple[MeasurementSet, ...], tables: Sequence[ContingencyTable]
 ) -> tuple[MeasurementSet, ...]:
-    """Return the needs with importances by which margins of one table get the shares that are best for all of them.
+    """Return the needs with importances by which margins of one table have the least sum of squared errors.
 
+    So prices were split up to version 0.12; what was answered then is found by it.
     Errors of a share s are taken to be proportional to 1/s², as those of Laplace noise are. The importances are the
     slopes of the error there, so that what they say of other noise is never too little.
     """
-    found = {(need.group.label, one.name): one for need in needs for one in need.measurements}
     changed: dict[tuple[str, str], Measurement] = {}
-    for table in tables:
-        own = [found[margin.label, margin.name] for margin in table.margins]
-        shares = _best_shares(table, [float(one.importance) for one in own])
-        total = Fraction(_error(table, [float(one.importance) for one in own], shares)).limit_denominator(10**6)
-        for margin, one, share in zip(table.margins, own, shares, strict=True):
-            part = Fraction(max(1, round(share / max(shares) * _FINENESS)), _FINENESS)
-            scale = Fraction(max(shares)).limit_denominator(_FINENESS**2)
+    for table, own in _measured(needs, tables):
+        importances = [float(one.importance) for one in own]
+        shares = _least_sum(table, importances)
+        total = _rounded(_error(table, importances, shares))
+        for margin, one, part in zip(table.margins, own, _parts(shares), strict=True):
             # the cube root of importance · wide is the share that a measurement gets (planning/budget_split.py)
-            changed[margin.label, margin.name] = replace(one, importance=total * (part * scale) ** 3)
+            changed[margin.label, margin.name] = replace(one, importance=total * part**3)
+    return _changed(needs, changed)
+
+
+def balance_marginals(
+    needs: tuple[MeasurementSet, ...], tables: Sequence[ContingencyTable], weights: Mapping[str, Fraction], power: int
+) -> tuple[MeasurementSet, ...]:
+    """Return the needs with importances by which margins of one table have the least geometric mean of errors.
+
+    No margin is more than a tenth worse than by itself for an even part of the price. `weights` says by the label
+    of a group how often it counts, once if it is not named. Errors of a share s are proportional to 1/s^power: 2 for
+    Laplace noise, 1 for Gaussian noise.
+    """
+    changed: dict[tuple[str, str], Measurement] = {}
+    for table, own in _measured(needs, tables):
+        importances = [float(one.importance) for one in own]
+        total = _rounded(_error(table, importances, _least_sum(table, importances)))
+        counted = np.array([float(weights.get(margin.label, 1)) for margin in table.margins])
+        shares = _parts(_GeometricMean.of(table, counted, power).best())
+        for margin, one, part in zip(table.margins, own, shares, strict=True):
+            # a measurement gets the cube root of its importance with Laplace noise, the square root with Gaussian
+            changed[margin.label, margin.name] = replace(one, importance=total * part ** (power + 1))
+    return _changed(needs, changed)
+
+
+def geometric_error(
+    tables: Sequence[ContingencyTable],
+    variances: Mapping[tuple[str, str], Fraction],
+    weights: Mapping[str, Fraction],
+) -> float:
+    """Return the weighted mean of the logarithms of the variances of all that is measured, by label and name.
+
+    Of margins of one table it is the variance that they have together.
+    """
+    largest = max(variances.values())
+    found = {name: max(float(variance / largest), _MIN_VARIANCE_RATIO) for name, variance in variances.items()}
+    for table in tables:
+        known = np.array([found[margin.label, margin.name] for margin in table.margins])
+        together = _GeometricMean.of(table, np.ones(len(known)), 1).variances(1 / known)
+        found |= {(margin.label, margin.name): float(one) for margin, one in zip(table.margins, together, strict=True)}
+    counted = [float(weights.get(label, 1)) for label, _ in found]
+    mean = sum(weight * log(one) for weight, one in zip(counted, found.values(), strict=True)) / sum(counted)
+    return mean + log(largest.numerator) - log(largest.denominator)
+
+
+def _measured(
+    needs: tuple[MeasurementSet, ...], tables: Sequence[ContingencyTable]
+) -> list[tuple[ContingencyTable, list[Measurement]]]:
+    found = {(need.group.label, one.name): one for need in needs for one in need.measurements}
+    return [(table, [found[margin.label, margin.name] for margin in table.margins]) for table in tables]
+
+
+def _changed(
+    needs: tuple[MeasurementSet, ...], changed: Mapping[tuple[str, str], Measurement]
+) -> tuple[MeasurementSet, ...]:
     return tuple(
         replace(
             need,
@@ -45,14 +113,102 @@ def weight_marginals(
     )
 
 
-def _best_shares(table: ContingencyTable, importances: Sequence[float]) -> list[float]:
+def _rounded(error: float) -> Fraction:
+    return Fraction(error).limit_denominator(10**6)
+
+
+def _parts(shares: Sequence[float]) -> list[Fraction]:
+    """Return shares as fractions with small denominators; none is 0."""
+    largest = max(shares)
+    scale = Fraction(largest).limit_denominator(_FINENESS**2)
+    return [Fraction(max(1, round(share / largest * _FINENESS)), _FINENESS) * scale for share in shares]
+
+
+@dataclass(frozen=True, slots=True)
+class _GeometricMean:
+    """The sum of the logarithms of the margins' variances, each for noise whose variance is 1 / share^power."""
+
+    precisions: _Vector
+    """By residual and margin: what one unit of a margin's precision adds to that of the residual."""
+    factors: _Vector
+    """By margin and residual: what the residual's variance adds to the mean variance of the margin's cells."""
+    weights: _Vector
+    power: int
+
+    @classmethod
+    def of(cls, table: ContingencyTable, weights: _Vector, power: int) -> "_GeometricMean":
+        margins = table.margins
+        residuals = list(dict.fromkeys(axes for margin in margins for axes in subsets(margin.axes)))
+        precisions = [
+            [1 / table.folded(margin, axes) if axes <= set(margin.axes) else 0.0 for margin in margins]
+            for axes in residuals
+        ]
+        factors = [
+            [_factor(table, margin, axes) if axes <= set(margin.axes) else 0.0 for axes in residuals]
+            for margin in margins
+        ]
+        return cls(np.array(precisions), np.array(factors), weights, power)
+
+    @property
+    def limit(self) -> float:
+        """The largest variance that a margin may have."""
+        return _MAX_DEVIATION_RATIO**2 * float(len(self.weights)) ** self.power
+
+    def best(self) -> list[float]:
+        """Return the best shares found from an even split, and from splits that prefer one of the largest margins."""
+        count = len(self.weights)
+        even = np.full(count, 1 / count)
+        # a residual that only one margin holds is worth what it adds to that margin: the finest come first
+        largest = sorted(range(count), key=lambda place: -int((self.factors[place] > 0).sum()))[:_MAX_PREFERRED_MARGINS]
+        starts = [even]
+        for place in largest:
+            tried = (np.where(np.arange(count) == place, part, 0.0) + (1 - part) * even for part in (0.8, 0.6, 0.4))
+            starts += next(([start] for start in tried if self._objective(self.variances(start)) < inf), [])
+        return [float(share) for share in min(map(self._descend, starts), key=lambda found: found[0])[1]]
+
+    def variances(self, shares: _Vector) -> _Vector:
+        """Return the mean variance of the cells of each margin."""
+        return np.asarray(self.factors @ (1 / (self.precisions @ shares**self.power)))
+
+    def _objective(self, variances: _Vector) -> float:
+        if (variances >= self.limit).any():
+            return inf
+        return float(self.weights @ np.log(variances) - _BARRIER_WEIGHT * np.log(1 - variances / self.limit).sum())
+
+    def _descend(self, start: _Vector) -> tuple[float, _Vector]:
+        """Return the objective and the shares at which moving towards what gains most gains nothing any more."""
+        shares, variances = start, self.variances(start)
+        objective = self._objective(variances)
+        for _ in range(_MAX_DESCENT_STEPS):
+            gains = self._gains(shares, variances)
+            ratios, step = gains / float(shares @ gains), 1.0
+            while step >= _MIN_STEP_FRACTION:
+                moved = np.maximum(shares * ratios**step, _MIN_SHARE)
+                moved /= moved.sum()
+                found = self.variances(moved)
+                if (value := self._objective(found)) < objective - _MIN_GAIN:
+                    break
+                step /= 2
+            else:
+                break
+            shares, variances, objective = moved, found, value
+        return objective, shares
+
+    def _gains(self, shares: _Vector, variances: _Vector) -> _Vector:
+        """Return how fast the objective falls with each share."""
+        slopes = self.weights / variances + _BARRIER_WEIGHT / (self.limit - variances)
+        by_residual = (slopes @ self.factors) / (self.precisions @ shares**self.power) ** 2
+        return np.asarray(self.power * shares ** (self.power - 1) * (by_residual @ self.precisions))
+
+
+def _least_sum(table: ContingencyTable, importances: Sequence[float]) -> list[float]:
     """Return shares that sum to 1 and make the expected error least, by moving towards what gains most."""
     shares = [1 / len(importances)] * len(importances)
     for _ in range(_ROUNDS):
         gains = _gains(table, importances, shares)
         mean = sum(share * gain for share, gain in zip(shares, gains, strict=True))
         moved = [share * (gain / mean) ** 0.5 for share, gain in zip(shares, gains, strict=True)]
-        shares = [max(one / sum(moved), 1e-4) for one in moved]
+        shares = [max(one / sum(moved), _MIN_SHARE) for one in moved]
     return [share / sum(shares) for share in shares]
 
 

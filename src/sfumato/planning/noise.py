@@ -160,7 +160,7 @@ def expected_error(needs: tuple[MeasurementSet, ...], groups: tuple[GroupPlan, .
     )
     return choosing + sum(
         (
-            importance(need, one) * _variance(measured.mechanism) / one.sensitivity.linf**2
+            importance(need, one) * variance_of(measured.mechanism) / one.sensitivity.linf**2
             for need, group in zip(needs, groups, strict=True)
             for one, measured in zip(_noised(need.measurements), group.measured, strict=True)
         ),
@@ -398,7 +398,7 @@ def noise_event(mechanism: Laplace | Gaussian, moved: Sensitivity, levelled: boo
     return mechanism.event
 
 
-def _variance(mechanism: Laplace | Gaussian | MaxNormPart) -> Fraction:
+def variance_of(mechanism: Laplace | Gaussian | MaxNormPart) -> Fraction:
     """Return the variance of the real law, which the integer law's is near to."""
     if isinstance(mechanism, MaxNormPart):
         return mechanism.variance

@@ -1,7 +1,7 @@
 """From a private query and a wish to a plan: everything is decided here, before any data is read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sfumato.accounting.filter import Filter
@@ -25,13 +25,13 @@ from sfumato.planning.key_selection import (
     prefer_lower_error,
     select_keys_at_bound,
 )
-from sfumato.planning.marginal_budget_split import weight_marginals
+from sfumato.planning.marginal_budget_split import balance_marginals, geometric_error, weight_marginals
 from sfumato.planning.measurements import MeasurementSet, longest_spelled, needs_of
-from sfumato.planning.noise import Noise, best_noise, event_of
+from sfumato.planning.noise import Noise, best_noise, event_of, variance_of
 from sfumato.planning.notes.plan_notes import with_notes
 from sfumato.planning.outside_cells import with_outside_cells
 from sfumato.planning.plan import GroupPlan, Plan
-from sfumato.planning.shared_marginals import common_tables, with_remainder_cells
+from sfumato.planning.shared_marginals import ContingencyTable, common_tables, with_remainder_cells
 from sfumato.planning.top_lists import has_list, with_top_lists
 from sfumato.policy.policy import Budget
 from sfumato.query.relation import Options
@@ -54,6 +54,8 @@ class PriceTarget:
     share: Share | None = None
     margins_before_data: bool = False
     """Whether margins are known before the data is read, wherever that is possible, though none is named."""
+    weights: tuple[tuple[str, Fraction], ...] = ()
+    """How often the groups of a workload count beside each other, by their labels; once where they are not named."""
 
 
 def parse_price_target(
@@ -136,7 +138,50 @@ def _plans_for(
     tables = common_tables(needs)
     if not wish.margins_before_data:  # a stream cuts nobody off over all its periods
         needs = with_total_bounds(needs, tables, private.neighbours)
-    needs = weight_marginals(needs, tables)
+    weights = dict(wish.weights)
+    needs = _with_weights(needs, weights)
+    # the split of version 0.12 in the last place: an answer that was given with it is still found
+    plans = _plans_with(private, weight_marginals(needs, tables), tables, choices, wish, outcomes)
+    if not tables or wish.margins_before_data or wish.within:
+        return plans
+    laplace, gaussian = (
+        _plans_with(private, balance_marginals(needs, tables, weights, power), tables, choices, wish, outcomes)
+        for power in (2, 1)
+    )
+    pairs = zip(laplace, gaussian, strict=True) if len(laplace) == len(gaussian) else [(laplace[0], gaussian[0])]
+    return (*(min(pair, key=lambda plan: _geometric_error(plan, weights)) for pair in pairs), *plans)
+
+
+def _geometric_error(plan: Plan, weights: Mapping[str, Fraction]) -> float:
+    variances = {
+        (group.group.label, one.name): variance_of(one.mechanism) / one.sensitivity.linf**2
+        for group in plan.groups
+        for one in group.measured
+    }
+    return geometric_error(plan.tables, variances, weights)
+
+
+def _with_weights(needs: tuple[MeasurementSet, ...], weights: Mapping[str, Fraction]) -> tuple[MeasurementSet, ...]:
+    """Return the needs, with the errors of each group counted as often as its weight says."""
+    return tuple(
+        replace(
+            need,
+            measurements=tuple(replace(one, importance=one.importance * weight) for one in need.measurements),
+        )
+        if (weight := weights.get(need.group.label, Fraction(1))) != 1
+        else need
+        for need in needs
+    )
+
+
+def _plans_with(
+    private: PrivateQuery,
+    needs: tuple[MeasurementSet, ...],
+    tables: tuple[ContingencyTable, ...],
+    choices: tuple[MeasurementSet, ...],
+    wish: PriceTarget,
+    outcomes: tuple[ProjectNode, ...],
+) -> tuple[Plan, ...]:
     lists = with_top_lists(needs, outcomes, tables, private.neighbours)
     # a list is found by noise that is known before; where a level is chosen, all cells are measured at it
     lists = tuple(need if selects_a_bound(need) else other for need, other in zip(needs, lists, strict=True))

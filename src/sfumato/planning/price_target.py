@@ -20,6 +20,8 @@ class StoredPlanKey:
     account: Filter | None
     fingerprint_digest: str | None = None
     """The SHA-256 of the fingerprint of its question, where it was stored."""
+    weights: tuple[tuple[str, Fraction], ...] = ()
+    """How often its groups counted, as in `PriceTarget`."""
 
     def index_in(self, plans: tuple[Plan, ...], fingerprints: Sequence[Sequence[str]]) -> int:
         """Return which of these plans it was, or the first; several may cost the same and measure other cells.
@@ -44,7 +46,14 @@ def price_target_to_json(wish: PriceTarget) -> dict[str, object]:
         account = wish.share.account
         document["share"] = str(wish.share.fraction)
         document["account"] = [str(account.epsilon), str(account.delta), account.order]
+    if wish.weights:
+        document["weights"] = {label: str(weight) for label, weight in wish.weights}
     return document
+
+
+def weights_of(document: Mapping[str, Any]) -> tuple[tuple[str, Fraction], ...]:
+    """Return how often the groups of a kept wish counted."""
+    return tuple((label, Fraction(weight)) for label, weight in document.get("weights", {}).items())
 
 
 def account_of_share(document: Mapping[str, Any]) -> Filter | None:

@@ -5,9 +5,12 @@ Proof: proofs/one_table.md, (5)
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 from sfumato.analysis.private_query import Group, PrivateQuery, RequestedAggregate
+from sfumato.errors import BadParameter
+from sfumato.exact import positive, typed_rational
 from sfumato.language.rel_nodes import InputNode, noisy_tables
 from sfumato.language.scalar import Scalar, address, column
 from sfumato.planning.notes.plan_notes import with_notes
@@ -16,6 +19,8 @@ from sfumato.query.aggregate import Aggregate
 from sfumato.query.rebuilding import rebuild_fields
 
 Column = tuple[str, str]
+MAX_WEIGHT_RATIO = 1000
+"""The most that one question of a workload counts beside another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +30,23 @@ class Workload:
     groups: tuple[Group, ...]
     questions: tuple[PrivateQuery, ...]
     """In their order; the outcomes read the groups of the workload."""
+    labels: tuple[frozenset[str], ...]
+    """The groups that each question reads."""
 
     @property
     def combined_query(self) -> PrivateQuery:
         """All of it as one question, for its price: the outcome is the first one's."""
         return replace(self.questions[0], groups=self.groups)
+
+    def group_weights(self, weights: Sequence[Fraction]) -> tuple[tuple[str, Fraction], ...]:
+        """Return how often each group counts: as often as the questions that read it; nothing where all count once."""
+        if not weights:
+            return ()
+        pairs = list(zip(self.labels, weights, strict=True))
+        return tuple(
+            (group.label, sum((weight for read, weight in pairs if group.label in read), Fraction(0)))
+            for group in self.groups
+        )
 
     def plans(self, plan: Plan) -> tuple[Plan, ...]:
         """Return the plan of each question, which are the one plan of all with another outcome."""
@@ -53,7 +70,32 @@ def workload_of(questions: Sequence[PrivateQuery]) -> Workload:
         replace(question, groups=(), outcome=_read(question.outcome, _with_repeats(question, names)))
         for question, names in zip(questions, renamed, strict=True)
     )
-    return Workload(tuple(groups), tuple(outcomes))
+    labels = (frozenset(label for label, _ in names.values()) for names in renamed)
+    return Workload(tuple(groups), tuple(outcomes), tuple(labels))
+
+
+def parse_weights(weights: object, questions: int) -> tuple[Fraction, ...]:
+    """Read how much each question counts beside the others; nothing where all count the same.
+
+    >>> parse_weights([1, "2.5"], 2), parse_weights(None, 3)
+    ((Fraction(1, 1), Fraction(5, 2)), ())
+    """
+    if weights is None:
+        return ()
+    if isinstance(weights, str | bytes) or not isinstance(weights, Sequence) or len(weights) != questions:
+        raise BadParameter(
+            f"weights are not one number for each of {questions} questions.",
+            "They say how much the error of each question counts beside the others.",
+            f"Give a list of {questions} numbers, for example {[1] * (questions - 1) + [4]}.",
+        )
+    found = tuple(positive(typed_rational(one, "weights"), "weights") for one in weights)
+    if max(found) > MAX_WEIGHT_RATIO * min(found):
+        raise BadParameter(
+            f"One weight is more than {MAX_WEIGHT_RATIO} times another.",
+            "Every question is answered, so none can be left without a part of the price.",
+            f"Give weights of which the largest is at most {MAX_WEIGHT_RATIO} times the smallest.",
+        )
+    return found
 
 
 def _is_same(known: Group, group: Group) -> bool:

@@ -114,10 +114,13 @@ class RemoteDatabase:
         epsilon: object = None,
         share: object = None,
         delta: object = None,
+        weights: Sequence[object] | None = None,
         key: str | None = None,
     ) -> list[Release]:
         """Return the answers of several questions that are charged as one: as `Database.ask_all` does."""
         asked: dict[str, object] = {"questions": _questions(questions), **_price(epsilon, share, delta)}
+        if weights is not None:
+            asked["weights"] = list(map(str, weights))
         headers = {"Idempotency-Key": _attempt(key)}
 
         def again(place: int, level: Fraction) -> Mapping[str, Any]:

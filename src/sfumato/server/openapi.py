@@ -103,6 +103,7 @@ _SCHEMAS: dict[str, Schema] = {
             epsilon=_NUMBER,
             share={"oneOf": [{"type": "string"}, {"type": "number", "exclusiveMinimum": 0, "maximum": 1}]},
             delta={"oneOf": [{"type": "string"}, {"type": "number"}]},
+            weights={"type": "array", "items": {"oneOf": [{"type": "string"}, {"type": "number"}]}},
             level={"oneOf": [{"type": "string"}, {"type": "number"}]},
         ),
         "additionalProperties": False,

@@ -19,7 +19,7 @@ HOUSEHOLD = "household"
 """Key of `explain` for the loss of several people together."""
 REASON = "reason"
 """Key of a request: what the owner reads before deciding."""
-WORKLOAD_KEYS = ("questions", "epsilon", "share", "delta", "level")
+WORKLOAD_KEYS = ("questions", "epsilon", "share", "delta", "weights", "level")
 """Keys of a workload."""
 _DIGITS = 9
 """No household has more people than can be written so."""
@@ -131,7 +131,15 @@ def read_questions(body: bytes) -> PricedQuestions:
             'Send {"questions": ["SELECT …", "SELECT …"], "epsilon": "0.1"}.',
         )
     price: dict[str, object] = {key: _price(key, data[key]) for key in ("epsilon", "share", "delta") if key in data}
+    if "weights" in data:
+        price["weights"] = _numbers("weights", data["weights"])
     return PricedQuestions(texts, price, _price("level", data["level"]) if "level" in data else None)
+
+
+def _numbers(key: str, value: object) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):  # a number is its text here
+        raise BadRequest(f"`{key}` is no list of numbers.", "It has one number for each question.", "Send [1, 1, 4].")
+    return [str(one) for one in value]
 
 
 def _read_keys(body: bytes, keys: tuple[str, ...]) -> dict[str, object]:
