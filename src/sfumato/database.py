@@ -40,6 +40,7 @@ from sfumato.release.publish import needed_bits, publish
 from sfumato.release.receipt import TIMING, Receipt
 from sfumato.release.release import Release, as_shown, exact_release, make_release
 from sfumato.release.rendering.pages import database_page
+from sfumato.release.stages import run_stages
 from sfumato.stored_answer import StoredAnswer, answer_from_json, answer_to_json, no_such_answer
 from sfumato.views import ViewFinder, asks_for_what_is_known, combine_again, nominal_price, sourced_quote
 
@@ -416,20 +417,10 @@ class Database:
         self, asked: Prepared, name: str, charge: Charge | None = None, noisy: NoisyResult | None = None
     ) -> Receipt:
         bits, needed = (0, 0) if noisy is None else (noisy.bits, needed_bits(asked.plan, noisy))
-        return Receipt(
-            name,
-            self.payer.policy,
-            asked.engine.version,
-            asked.plan.loss,
-            None if charge is None else charge.sequence,
-            None if charge is None else charge.head,
-            bits,
-            self.timing,
-            self.payer.source.name,
-            declared_gamma(self.payer.source),
-            needed,
-            asked.units,
-        )
+        placed: tuple[int | None, str | None] = (None, None) if charge is None else (charge.sequence, charge.head)
+        made = Receipt(name, self.payer.policy, asked.engine.version, asked.plan.loss, *placed, bits, self.timing)
+        drawn = self.payer.source
+        return replace(made, source=drawn.name, gamma=declared_gamma(drawn), needed=needed, units=asked.units)
 
     def _open_stored(self, asked: Prepared, stored: str) -> list[Release]:
         noisy, receipt = answer_from_json(stored, asked)
@@ -481,6 +472,9 @@ class Database:
 
 def _noisy(asked: Prepared, source: Source, tell: Progress) -> NoisyResult:
     """Read, and add noise. Nothing exact goes on: all of it is freed here, before the outcome's time is waited for."""
+    if asked.plan.private.first:
+        engine = asked.engine  # one stage after the other: what is measured first is noisy before it is used
+        return run_stages(asked.plan, lambda stage: publish(stage, engine.run(engine.prepare(stage)), source), evaluate)
     histograms = asked.engine.run_selection(asked.job)  # exact, secret; none where the question selects no bound
     selected = select_bounds(asked.plan, histograms, source)  # noisy, and the bounds that they suggest
     aggregates = asked.engine.run(asked.job, selected_indices(selected), histograms)  # exact integers, clipped, secret

@@ -16,6 +16,7 @@ from tests.planted.hostile_server_bugs import HOSTILE_SERVER_BUGS
 from tests.planted.identity_bugs import IDENTITY_BUGS
 from tests.planted.leftover_bugs import LEFTOVER_BUGS
 from tests.planted.marks_bugs import MARKS_BUGS
+from tests.planted.noisy_values_bugs import NOISY_VALUES_BUGS
 from tests.planted.operator_bugs import OPERATOR_BUGS
 from tests.planted.outside_bugs import OUTSIDE_BUGS
 from tests.planted.path_bugs import PATH_BUGS
@@ -55,4 +56,5 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *VECTOR_BUGS,
     *APPROVALS_BUGS,
     *WITHIN_PEOPLE_BUGS,
+    *NOISY_VALUES_BUGS,
 )
