@@ -43,6 +43,7 @@ from sfumato.release.publish import publish
 from sfumato.release.receipt import TIMING, Receipt
 from sfumato.release.release import Release, as_shown, exact_release, make_release
 from sfumato.release.rendering.pages import database_page
+from sfumato.release.stages import run_stages
 from sfumato.stored_answer import StoredAnswer, answer_from_json, answer_to_json, make_receipt, no_such_answer
 from sfumato.views import ViewFinder, asks_for_what_is_known, combine_again, nominal_price, sourced_quote
 
@@ -476,6 +477,9 @@ class Database:
 
 def _noisy(asked: Prepared, source: Source, tell: Progress) -> NoisyResult:
     """Read, and add noise. Nothing exact goes on: all of it is freed here, before the outcome's time is waited for."""
+    if asked.plan.private.first:
+        engine = asked.engine  # one stage after the other: what is measured first is noisy before it is used
+        return run_stages(asked.plan, lambda stage: publish(stage, engine.run(engine.prepare(stage)), source), evaluate)
     histograms = asked.engine.run_selection(asked.job)  # exact, secret; none where the question selects no bound
     selected = select_bounds(asked.plan, histograms, source)  # noisy, and the bounds that they suggest
     aggregates = asked.engine.run(asked.job, selected_indices(selected), histograms)  # exact integers, clipped, secret

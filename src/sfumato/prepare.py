@@ -16,7 +16,7 @@ from sfumato.analysis.private_query import PrivateQuery
 from sfumato.caches import SizedCache
 from sfumato.engines.engine import Engine, Job
 from sfumato.engines.time_limit import PlanningClock
-from sfumato.errors import BadParameter, Setting, UnknownName, quote_value
+from sfumato.errors import BadParameter, Setting, UnknownName, UnsupportedSql, quote_value
 from sfumato.ledger.approvals import granted_names
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.one_time_grants import GrantedName, has_grant
@@ -37,6 +37,7 @@ from sfumato.query.parse import parse
 from sfumato.query.probes import without_reading
 from sfumato.query.relation import Options, Query
 from sfumato.release.noisy import NoisyResult
+from sfumato.release.stages import with_any_value
 
 MAX_QUERIES_PER_WORKLOAD = 100
 """Maximum number of queries in one `ask_all`."""
@@ -258,7 +259,7 @@ class QueryPreparer:
             if price.stored_plan is None
             else price.stored_plan.index_in(plans, [(name.fingerprint, *name.older) for name in names])
         )
-        job = engine.prepare(plans[place])
+        job = engine.prepare(with_any_value(plans[place]))
         clock.check()
         written, units = (read.sql,), self._units(tables)
         chosen, every = plans[place], tuple(zip(plans, names, strict=True))
@@ -277,6 +278,12 @@ class QueryPreparer:
                 )
         if len(read) == 1:
             return self.prepare_analysed(read[0], price, key, engine)
+        if any(analysed.private.first for analysed in read):
+            raise UnsupportedSql(
+                "A query of this workload compares rows with a value that it measures first.",
+                "The queries of a workload are measured together, in one step.",
+                "Ask this query alone, or ask for the value first and write the answer as a number.",
+            )
         clock = PlanningClock()
         workload = workload_of([analysed.private for analysed in read])
         wanted = self._price_target(price, Options())

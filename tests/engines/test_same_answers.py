@@ -29,7 +29,7 @@ REFUSED = (
     "SELECT patient_id, COUNT(*) FROM visits GROUP BY 1",
     "SELECT nothing FROM visits",
     "SELECT * FROM visits",
-    "SELECT COUNT(*) FROM visits WHERE age > (SELECT AVG(age) FROM visits)",
+    "SELECT COUNT(*) FROM visits v WHERE age > (SELECT AVG(age) FROM visits w WHERE w.dept = v.dept)",
     "SELECT COUNT(*) FROM pg_catalog.pg_class",
     "SELECT lower(city, 2) FROM visits",
 )

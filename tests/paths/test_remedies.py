@@ -35,7 +35,7 @@ def refused(database: sfumato.Database, sql: str) -> Refusal:
 CHRONIC = "SELECT patient_id FROM patients WHERE chronic"
 WAYS = {
     "SELECT COUNT(*) FROM visits WHERE dept IN (SELECT dept FROM visits WHERE cost > 100)": "its values into a list",
-    "SELECT COUNT(*) FROM visits WHERE cost > (SELECT AVG(cost) FROM visits)": "write the answer as a number",
+    "SELECT COUNT(*) FROM visits v WHERE cost > (SELECT AVG(cost) FROM visits w WHERE w.dept = v.dept)": "by its key",
     "SELECT AVG(cost) OVER (PARTITION BY dept) FROM visits WHERE urgent": "GROUP BY dept",
     "SELECT COUNT(*) OVER w FROM visits WINDOW w AS (PARTITION BY dept)": "GROUP BY dept",
     "SELECT * FROM visits": "numbers about many people",

@@ -41,11 +41,9 @@ REFUSED = {
     10: "it shows customers",
     17: "a threshold that is itself an average of people's rows",
     18: "it shows orders of single customers",
-    22: "a threshold that is itself an average of people's rows",
 }
 
 LINES = "lineitem JOIN part ON p_partkey = l_partkey WHERE p_brand = 'Brand#23' AND p_container = 'MED BOX'"
-COUNTRIES = "SUBSTRING(c_phone FROM 1 FOR 2) IN ('13', '31', '23', '29', '30', '18', '17')"
 INSTEAD = {
     10: (
         "SELECT n_name, COUNT(DISTINCT c_custkey) AS customers, SUM(l_extendedprice * (1 - l_discount)) AS revenue "
@@ -63,12 +61,6 @@ INSTEAD = {
         "SELECT COUNT(*) AS orders, COUNT(DISTINCT o_custkey) AS customers, SUM(quantity) AS quantity FROM ("
         "SELECT o_custkey, o_orderkey, SUM(l_quantity) AS quantity FROM orders JOIN lineitem ON o_orderkey = l_orderkey"
         " GROUP BY o_custkey, o_orderkey) AS t WHERE quantity > 300",
-    ),
-    22: (
-        f"SELECT AVG(c_acctbal) FROM customer WHERE c_acctbal > 0.00 AND {COUNTRIES}",  # noqa: S608
-        "SELECT SUBSTRING(c_phone FROM 1 FOR 2) AS cntrycode, COUNT(*) AS numcust, SUM(c_acctbal) AS totacctbal "  # noqa: S608
-        f"FROM customer WHERE {COUNTRIES} AND c_acctbal > 5017.6 AND NOT EXISTS "
-        "(SELECT * FROM orders WHERE o_custkey = c_custkey) GROUP BY cntrycode ORDER BY cntrycode",
     ),
 }
 """Questions about many people. Where a threshold is asked first, the second one has its answer as numbers."""
@@ -92,7 +84,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str],
     engine.close()
 
 
-def test_eighteen_of_the_22_questions_are_answered(judged: Callable[[str], PrivateQuery]) -> None:
+def test_nineteen_of_the_22_questions_are_answered(judged: Callable[[str], PrivateQuery]) -> None:
     """The twentieth only as long as suppliers offer at most 1,000 of the parts that it asks for."""
     refused = {}
     for number, sql in QUESTIONS.items():
@@ -103,9 +95,12 @@ def test_eighteen_of_the_22_questions_are_answered(judged: Callable[[str], Priva
         except EngineFailed:
             raise
         except Refusal as refusal:
-            refused[number] = refusal.code
+            refused[number] = str(refusal)
     assert refused.keys() == REFUSED.keys(), refused
-    assert len(QUESTIONS) - len(refused) == 18
+    assert len(QUESTIONS) - len(refused) == 19
+    for number in (10, 18):
+        assert refused[number].startswith("This query has one row for each person."), refused
+    assert "SELECT l_partkey, 0.2 * AVG(l_quantity) FROM lineitem GROUP BY l_partkey" in refused[17]
 
 
 def test_what_is_refused_has_questions_that_say_the_same_of_many_people(judged: Callable[[str], PrivateQuery]) -> None:
@@ -134,7 +129,8 @@ def test_public_rows_are_chosen_before_they_meet_an_answer(judged: Callable[[str
 def test_what_is_public_is_exact_and_what_is_not_is_measured_once(judged: Callable[[str], PrivateQuery]) -> None:
     groups = {number: len(judged(sql).groups) for number, sql in QUESTIONS.items() if number not in REFUSED}
     assert {number for number, count in groups.items() if not count} == {2, 11, 16}
-    assert set(groups.values()) == {0, 1}
+    assert {number for number, count in groups.items() if count == 2} == {22}, "its threshold is measured first"
+    assert set(groups.values()) == {0, 1, 2}
 
 
 def test_public_rows_that_were_met_lead_to_others_without_multiplying(judged: Callable[[str], PrivateQuery]) -> None:

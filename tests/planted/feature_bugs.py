@@ -18,6 +18,7 @@ from tests.planted.lasting_bugs import LASTING_BUGS
 from tests.planted.leftover_bugs import LEFTOVER_BUGS
 from tests.planted.marks_bugs import MARKS_BUGS
 from tests.planted.numbers_bugs import NUMBERS_BUGS
+from tests.planted.noisy_values_bugs import NOISY_VALUES_BUGS
 from tests.planted.operator_bugs import OPERATOR_BUGS
 from tests.planted.outside_bugs import OUTSIDE_BUGS
 from tests.planted.papers_bugs import PAPERS_BUGS
@@ -61,4 +62,5 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *NUMBERS_BUGS,
     *WITHIN_PEOPLE_BUGS,
     *PAPERS_BUGS,
+    *NOISY_VALUES_BUGS,
 )

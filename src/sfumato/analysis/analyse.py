@@ -14,6 +14,7 @@ from sfumato.analysis.keys import cells_of, chosen_cells, computation, left_cell
 from sfumato.analysis.lineage import OWNER, Analysed, UnitLineage, Visibility, is_unit_id
 from sfumato.analysis.literal_rows import literal_rows, lower_plain_aggregate
 from sfumato.analysis.mark_joins import analyse_mark_join
+from sfumato.analysis.noisy_values import join_noisy_value
 from sfumato.analysis.possible_cells import PossibleCells
 from sfumato.analysis.private_query import Group, Key, PrivateQuery, PrivateRows
 from sfumato.analysis.unions import analyse_union_all
@@ -78,6 +79,8 @@ class _Question:
     alone: list[tuple[GroupBy, str]] = field(default_factory=list)
     """The first group with its label, until there is a second."""
     notes: list[str] = field(default_factory=list)
+    first: list[ProjectNode] = field(default_factory=list)
+    """What is measured first, because people's rows are compared with it."""
 
 
 def analyse(query: Query, catalog: Catalog, public: PublicData) -> PrivateQuery:
@@ -92,7 +95,8 @@ def analyse(query: Query, catalog: Catalog, public: PublicData) -> PrivateQuery:
         raise UnsupportedSql(*ENDS_OF_SEVERAL_ROWS)
     notes = tuple(dict.fromkeys((*query.notes, *reading.notes)))
     days = whole_days(relation)
-    return PrivateQuery(tuple(reading.groups), outcome, query.names, catalog.neighbours, notes, days)
+    groups = tuple(reading.groups)
+    return PrivateQuery(groups, outcome, query.names, catalog.neighbours, notes, days, first=tuple(reading.first))
 
 
 def analyse_rows(query: Query, catalog: Catalog, public: PublicData) -> PrivateRows:
@@ -104,6 +108,12 @@ def analyse_rows(query: Query, catalog: Catalog, public: PublicData) -> PrivateR
     reading = _Question(catalog, public, query.options, find_used_columns(query.relation))
     shown = _analyse(query.relation, reading)
     owned, notes = shown.state, tuple(dict.fromkeys((*query.notes, *reading.notes)))
+    if reading.first:
+        raise UnsupportedSql(
+            "A value that is measured first is not supported here.",
+            "The rows themselves are measured, in one step.",
+            "Ask for the value first, and write the answer as a number.",
+        )
     if not isinstance(owned, UnitLineage):
         raise UnsupportedSql(
             "This question shows no rows of people.",
@@ -197,6 +207,13 @@ def _analyse(relation: Relation, reading: _Question) -> Analysed:
             return _analyse_values(relation)
         case Join(_, left, right):
             sides = _analyse(left, reading), _analyse(right, reading)
+            if isinstance(sides[0].state, UnitLineage) and sides[1].state is Visibility.RELEASED:
+                found = join_noisy_value(
+                    relation, sides[0], sides[0].state, sides[1], reading.groups, len(reading.first)
+                )
+                if found is not None:
+                    reading.first.append(found[1])
+                    return found[0]
             pair, note = join_analysed(relation, *sides, reading.used, reading.public)
             reading.notes += [] if note is None else [note]
             return pair

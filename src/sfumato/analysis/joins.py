@@ -69,6 +69,11 @@ def join_analysed(
                 "The aggregate would be used without noise.",
                 "Ask for the aggregate first, and write the answer into the second query as numbers.",
             )
+    if join.single:
+        written = None if join.condition is None else lower(join.condition, {**left.scope, **right.scope})
+        keys = () if written is None else tuple(dict.fromkeys(public_sides(written, right)))
+        if public.materialize(right.flow, (), keys).max_rows_per_key > 1:
+            raise _several_rows(join)
     left, right = join_public_sides(left, right, join.at, public)
     scope = _scope(join, left, right)
     condition = None if join.condition is None else lower(join.condition, scope)
@@ -77,6 +82,14 @@ def join_analysed(
     flow = JoinNode(join.kind, left.flow, right.flow, condition)
     origins = {} if released else {**left.origins, **right.origins}
     return Analysed(flow, scope if released else _scope_after_join(join, scope), state, origins=origins), None
+
+
+def _several_rows(join: Join) -> UnsupportedSql:
+    return UnsupportedSql(
+        f"{position_prefix(join.at)}this subquery may have several rows.",
+        "A single value is needed here, and several rows of the public table agree in what is compared.",
+        "Compare a column that is unique there, or aggregate the subquery, for example with MAX or MIN.",
+    )
 
 
 def join_public_sides(
@@ -146,6 +159,8 @@ def _with_public(
     scope = _scope(join, private, other)
     condition = None if join.condition is None else lower(join.condition, scope)
     most = other.flow.most if isinstance(other.flow, MaterializedNode) else 0
+    if join.single and most > 1:
+        raise _several_rows(join)
     check_pairs(owned.rows * most, owned.rows, join.at)
     flow = JoinNode(join.kind, private.flow, other.flow, condition)
     check_characters(flow, owned.rows * most, tests_of_pairs(join.kind, condition, private, other), join.at)

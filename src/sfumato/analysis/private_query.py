@@ -135,6 +135,8 @@ class PrivateQuery:
     neighbours: Neighbours
     notes: tuple[str, ...] = ()
     """Notes on steps that the text does not show, such as an implied equality of units."""
+    first: tuple[ProjectNode, ...] = field(default=(), kw_only=True)
+    """What is measured first: noisy rows that rows of other groups are compared with, under the label of each."""
     days: frozenset[int] = frozenset()
     """The places of columns that are dates for people, though they are computed as timestamps: DATE_TRUNC of a date."""
 

@@ -105,6 +105,10 @@ def make_plans(private: PrivateQuery, wish: PriceTarget, outcomes: tuple[Project
     Which of several is charged depends on what the account has spent (`spending.chosen`).
     Theorem: releasing what a plan describes is `plan.loss`-DP in the person.  Proof: proofs/planning.md
     """
+    if private.first:
+        if wish.within:
+            raise _margin_of_stages(wish.within)
+        wish = replace(wish, margins_before_data=True)  # each stage is measured once, at bounds that are known before
     shown = outcomes or (private.outcome,)
     groups = with_remainder_cells(private.groups)
     wider = groups if wish.margins_before_data else with_outside_cells(groups)
@@ -256,6 +260,14 @@ def _or_margin(private: PrivateQuery, needs: tuple[MeasurementSet, ...]) -> tupl
         if source is not None and (source[0], derived[source].plain) in fixed:
             return ", or how exact it has to be, for example ", Setting("within", f"{name}=25")
     return ()
+
+
+def _margin_of_stages(within: tuple[tuple[str, Fraction], ...]) -> UnreachableMargin:
+    return UnreachableMargin(
+        f"A margin of `{within[0][0]}` cannot be asked for.",
+        "This query compares rows with a value that it measures first, and both share the price.",
+        ("Say what it may cost, for example ", Setting("epsilon", "0.1"), ", or ask for the value first."),
+    )
 
 
 def _keys_need_delta(group: Group, private: PrivateQuery) -> KeysNeedDelta:

@@ -10,7 +10,7 @@ from typing import Any
 from sfumato.query.catalog import Catalog
 from sfumato.query.expression import Column, Expression
 from sfumato.query.rebuilding import rebuild_fields
-from sfumato.query.relation import GroupBy, Named, Project, Relation, Scan, Values, inputs
+from sfumato.query.relation import GroupBy, Named, Project, Relation, Scan, UnionAll, Values, inputs
 
 UnitNames = Mapping[tuple[str, str], str]
 """The columns that tell whose row it is, each with what it tells it by: empty for the person's own name, else the key
@@ -96,6 +96,18 @@ def _unit_names(relation: Relation, catalog: Catalog) -> UnitNames | None:
             if below is None:
                 return None
             return _renamed_units(below, label, items)
+        case UnionAll(left, right, label):
+            sides = [(side, _unit_names(side, catalog)) for side in (left, right)]
+            if all(known_names is None for _, known_names in sides):
+                return None
+            told = [
+                [(known_names or {}).get((side.label, item.name)) for item in side.items] for side, known_names in sides
+            ]
+            return {
+                (label, f"c{place}"): first
+                for place, (first, second) in enumerate(zip(*told, strict=True), 1)
+                if first is not None and first == second
+            }
         case _:
             names = [_unit_names(below, catalog) for below in inputs(relation)]
             known_ones = [mapping for mapping in names if mapping is not None]

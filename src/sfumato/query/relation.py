@@ -138,13 +138,17 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Pairs of rows. An inner join's condition mentions both sides, or is None; the rest is in a Filter above."""
+    """Pairs of rows. An inner join's condition mentions both sides, or is None; the rest is in a Filter above.
+
+    With `single` each left row has to meet one right row at most: the right side is a subquery with one value.
+    """
 
     kind: JoinKind
     left: "Relation"
     right: "Relation"
     condition: Expression | None
     at: Position = field(default=NOWHERE, compare=False, repr=False)
+    single: bool = False
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -19,6 +19,7 @@ from sfumato.release.aggregates.distinct_count import chosen_limits, mechanism_o
 from sfumato.release.bounding.selection import ABOVE, has_tail_correction
 from sfumato.release.intervals.confidence import EvaluatedAnswer, columns_without_interval
 from sfumato.release.noisy import NoisyGroup, NoisyResult, integers
+from sfumato.release.stages import COMPARED_VALUE
 from sfumato.release.thin_answers import THIN
 
 SELECTED = (
@@ -29,7 +30,7 @@ SELECTED = (
 _SELECTED_BOUND = "Bound selected privately:"
 _DISTINCT_LIMIT = "Distinct values were counted with a limit of"
 _KEY_FREQUENCY = "By a private estimate, at most"
-_NOISE_DEPENDENT = (_SELECTED_BOUND, _DISTINCT_LIMIT, _KEY_FREQUENCY, IN_NO_GROUP)
+_NOISE_DEPENDENT = (_SELECTED_BOUND, _DISTINCT_LIMIT, _KEY_FREQUENCY, IN_NO_GROUP, COMPARED_VALUE)
 """How notes begin whose numbers depend on noise."""
 
 ReleasedGroups = Sequence[tuple[GroupPlan, NoisyGroup]]

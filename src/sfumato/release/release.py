@@ -58,13 +58,14 @@ from sfumato.release.rendering.export import (
     polars_frame,
 )
 from sfumato.release.rendering.table import MARK_LEGEND, Ends, shown_value, text_table
+from sfumato.release.stages import value_notes
+from sfumato.release.thin_answers import thin_notes
 
 if TYPE_CHECKING:  # what editors complete after to_pandas() and the like
     import altair
     import pandas
     import polars
     import pyarrow
-from sfumato.release.thin_answers import thin_notes
 
 _SHOWN = 40
 """So many rows are printed; `rows()` has them all."""
@@ -338,7 +339,11 @@ def make_release(
     biased = partial(_decoded, partial(intervals_with_bias, answered, missing=lacking), bar_facts, answered.shown_ends)
     cut = () if losses is None else _cut(answered, lacking(bias_tail(LEVEL)), bar_facts)
     estimates = {} if losses is None else _estimates(answered, noisy, losses, values, bar_facts)
-    found = [*answer_notes(plan, noisy, answered), *bias_notes(dict(zip(names, estimates, strict=False)))]
+    found = [
+        *value_notes(plan, noisy, evaluate),
+        *answer_notes(plan, noisy, answered),
+        *bias_notes(dict(zip(names, estimates, strict=False))),
+    ]
     notes = texts_by_rank([*thin_notes(plan, names, values), *found])
     marked = partial(_marked, answered, noisy, losses)
     return Release(names, facts, values, ranges, _possible(answered), receipt, plan.event, notes, biased, cut, marked)

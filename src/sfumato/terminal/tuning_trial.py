@@ -29,6 +29,7 @@ from sfumato.randomness.source import system_source
 from sfumato.release.noisy import NoisyGroup, NoisyResult, NoisyValues
 from sfumato.release.receipt import Receipt
 from sfumato.release.release import Release, make_release
+from sfumato.release.stages import with_any_value
 from sfumato.terminal.tuning_lines import BoundsDraft, Steps
 
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
@@ -78,7 +79,7 @@ class Trial:
         plan = make_plan(
             private, parse_price_target(self.epsilon, None, None, query.options, self.policy.budget, self.cap)
         )
-        exact = self.engine.run(self.engine.prepare(plan))
+        exact = self.engine.run(self.engine.prepare(with_any_value(plan)))
         receipt = Receipt("trial", "", self.engine.version, plan.loss, None, None, 0)
         return make_release(plan, _noiseless_result(plan, exact), receipt, evaluate)
 

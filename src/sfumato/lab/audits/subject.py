@@ -28,6 +28,7 @@ from sfumato.policy.policy import Location, Policy, fold_name
 from sfumato.query.parse import parse
 from sfumato.query.relation import Query
 from sfumato.randomness.source import Source
+from sfumato.release.stages import with_any_value
 
 AUDIT_EPSILON = Fraction(10**6)
 _ROW_GROUP_ROWS = 2048
@@ -67,7 +68,7 @@ class Subject:
         budget = self.policy.budget
         cap = PrivacyLoss(budget.epsilon, budget.delta)
         plan = make_plan(private, parse_price_target(epsilon, None, None, query.options, budget, cap))
-        self.engine.prepare(plan)  # refuses what is too large
+        self.engine.prepare(with_any_value(plan))  # refuses what is too large
         return plan
 
     def answers(self, sql: str) -> bool:
@@ -82,7 +83,7 @@ class Subject:
 
     def run(self, plan: Plan) -> Aggregates:
         """Return the exact aggregates: only an audit may look at them, and only of made-up people."""
-        return self.engine.run(self.engine.prepare(plan))
+        return self.engine.run(self.engine.prepare(with_any_value(plan)))
 
 
 def move_policy(policy: Policy, folder: Path, ample: bool = True, scheme: str = "parquet") -> Policy:

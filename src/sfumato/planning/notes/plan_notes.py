@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from sfumato.planning.bounding.total_bounds import total_notes
 from sfumato.planning.key_selection import size_words
+from sfumato.planning.notes.first_measurements import first_notes
 from sfumato.planning.notes.note import Note, NoteRank
 from sfumato.planning.notes.quantiles import ranking_notes
 from sfumato.planning.notes.truncation import bounding_notes
@@ -17,7 +18,7 @@ NO_GROUP = "No group passed the private selection"
 
 def with_notes(plan: Plan) -> Plan:
     """Return the plan with the notes on its outcome; they enter no fingerprint and are not stored."""
-    return replace(plan, notes=tuple(_notes(plan.for_outcome())))
+    return replace(plan, notes=(*first_notes(plan), *_notes(plan.for_outcome())))
 
 
 def _notes(plan: Plan) -> Iterator[Note]:

@@ -10,6 +10,7 @@ from sfumato.query.parsing.frame import ExpressionContext, refuse_subquery
 from sfumato.query.parsing.subquery import (
     Lookups,
     is_of_same_person,
+    looks_around,
     reads_people,
     shows_people,
     single,
@@ -37,13 +38,18 @@ def read_subquery(node: exp.Expr, query: exp.Expr, frame: ExpressionContext) -> 
 
 
 def read_value(node: exp.Expr, frame: ExpressionContext) -> Expression:
-    """Return the single value of a subquery; of people's rows, only an aggregate of those of the same person."""
+    """Return the single value of a subquery.
+
+    Beside people's rows it may read other rows of the same person. What reads other people's rows and does not depend
+    on the row around it is a noisy value, measured first.
+    """
     if frame.lookups is None or frame.read_inner is None:
         refuse_subquery(node, frame)
     block, lookups = frame.read_inner(node), frame.lookups
     around, people = lookups.people is not None, shows_people(block, frame.reading)
     is_own = around and is_of_same_person(block, lookups, frame.reading)
-    if not is_own and (people or (around and reads_people(block, frame.reading))):
+    noisy = around and reads_people(block, frame.reading)
+    if not is_own and (people or (noisy and looks_around(block))):
         refuse_subquery(node, frame)
     return single(node, block, lookups, frame.reading)
 

@@ -65,6 +65,8 @@ class Lookup:
     label: str | None
     condition: Expression | None
     node: exp.Expr
+    single: bool = False
+    """Whether it is known only from public rows that one row matches at most."""
 
     @property
     def labels(self) -> frozenset[str]:
@@ -77,7 +79,7 @@ class Lookup:
         position = reading.at(self.node)
         if self.label is not None:
             return MarkJoin(left, self.right, self.label, self.condition, position)
-        return Join(JoinKind.LEFT, left, self.right, self.condition, position)
+        return Join(JoinKind.LEFT, left, self.right, self.condition, position, self.single)
 
 
 class Lookups:
@@ -223,6 +225,10 @@ def single(node: exp.Expr, block: Block, lookups: Lookups, reading: ParseContext
     group = block.relation
     if isinstance(group, GroupBy) and not group.keys and not block.pending:
         return _aggregate_subquery(node, group, value, lookups, reading)
+    if not _at_most_one(group) and not reads_people(block, reading):
+        rest, outside = _split_conditions(block, where)
+        lookups.found.append(Lookup(rest, None, conjunction(outside) if outside else None, node, single=True))
+        return value
     if not _at_most_one(group):
         raise where.unsupported(
             "this subquery may have several rows.",
@@ -315,18 +321,27 @@ def _split_conditions(block: Block, where: SourceSpan) -> tuple[Relation, tuple[
 
 def _check_inside(relation: Relation, values: tuple[Expression, ...], where: SourceSpan) -> None:
     """Refuse a subquery that looks at the row around it anywhere else than in its own WHERE."""
+    if _uses_other_labels(relation, values):
+        raise where.unsupported(
+            "this subquery refers to the outer row too deep inside.",
+            "That is supported in the conditions of its own WHERE.",
+            "Move the condition there, or write a JOIN with the grouped subquery.",
+        )
+
+
+def looks_around(block: Block) -> bool:
+    """Whether a subquery depends on the row around it."""
+    return _uses_other_labels(block.rows, tuple(output.expression for output in block.outputs))
+
+
+def _uses_other_labels(relation: Relation, values: tuple[Expression, ...]) -> bool:
     inside, waiting = _all_labels(relation), [relation]
     used = {label for value in values for label in sources(value)}
     while waiting:
         node = waiting.pop()
         used |= {label for part in expressions(node) for label in sources(part)}
         waiting.extend(inputs(node))
-    if not used <= inside:
-        raise where.unsupported(
-            "this subquery refers to the outer row too deep inside.",
-            "That is supported in the conditions of its own WHERE.",
-            "Move the condition there, or write a JOIN with the grouped subquery.",
-        )
+    return not used <= inside
 
 
 def _all_labels(relation: Relation) -> frozenset[str]:
