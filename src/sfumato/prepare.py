@@ -188,12 +188,12 @@ class QueryPreparer:
     time of reading does not depend on what others asked. Bytes are limited for each account, and for all together.
     """
 
-    def __init__(self, policy: Policy, account: str, ledger: Ledger) -> None:
+    def __init__(self, policy: Policy, account: str, ledger: Ledger, roles: tuple[str, ...] | None = None) -> None:
         self._policy = policy
-        self._shown = visible_policy(policy, account)
+        self._shown = visible_policy(policy, account, roles)
         self._account = account
         self._ledger = ledger
-        self._rights = rights_of(policy, account)
+        self._rights = rights_of(policy, account, roles)
         self._visible: tuple[Catalog, Catalog] | None = None
         """The last whole catalog, and what this account may use of it."""
         self._digests: dict[frozenset[str], str] = {}
