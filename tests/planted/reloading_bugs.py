@@ -26,7 +26,7 @@ RELOADING_BUGS: tuple[Bug, ...] = (
     planned(
         "questions are answered while the file says something that nobody recorded",
         "tests/server/test_gate.py",
-        ("server/watch.py", "if found is not None and not self._is_same(found):", "if False:"),
+        ("server/watch.py", "if last.found is not None and not last.is_in_force:", "if False:"),
     ),
     planned(
         "a reload closes the handles of requests that are under way",
