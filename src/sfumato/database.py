@@ -64,9 +64,10 @@ class Database:
         source: Source,
         *,
         shared: SharedDataset | None = None,
+        roles: tuple[str, ...] | None = None,
     ) -> None:
         self.policy = policy
-        self.visible_policy = visible_policy(policy, account)
+        self.visible_policy = visible_policy(policy, account, claimed=roles)
         """The policy as this account may see it, for all that describes tables."""
         self.account = account
         self._shared = shared or SharedDataset(policy, engine, ledger)
@@ -77,7 +78,7 @@ class Database:
         """What receipts say of how long answers take: a server that pads them says so."""
         self.rehearsal = False
         """Whether the rows are synthetic; then every answer and quote says so."""
-        self._preparation = QueryPreparer(policy, account, ledger)
+        self._preparation = QueryPreparer(policy, account, ledger, roles=roles)
         self._closed = False
 
     @property
@@ -86,8 +87,8 @@ class Database:
         self._check_open()
         return self._shared.current()
 
-    def as_analyst(self, name: str) -> "Database":
-        """Return a handle for an analyst's account on the same snapshot and ledger; each handle is closed by itself."""
+    def as_analyst(self, name: str, roles: tuple[str, ...] | None = None) -> "Database":
+        """Return a handle for an analyst's account, to be closed by itself; with `roles`, it has their rights alone."""
         self._check_open()
         if self.account:
             raise BadParameter(
@@ -95,9 +96,9 @@ class Database:
                 "An analyst spends only from their own budget.",
                 "Open the database without `analyst`.",
             )
-        account = account_of(self.policy, name)
-        payer = self.payer
-        handle = Database(self.policy, account, self._shared.engine, payer.ledger, payer.source, shared=self._shared)
+        shared, payer, account = self._shared, self.payer, account_of(self.policy, name)
+        parts = self.policy, account, shared.engine, payer.ledger, payer.source
+        handle = Database(*parts, shared=shared, roles=roles)
         handle.timing, handle.rehearsal = self.timing, self.rehearsal
         return handle
 
@@ -255,7 +256,6 @@ class Database:
 
     def describe(self, sql: str, types: Mapping[str, Type], arrays: Collection[str] = ()) -> QueryDescription:
         """Return the columns and parameters of a question with their types, before it has values or a price."""
-        self._check_open()
         return describe_query(sql, self.catalog, types, arrays)
 
     def columns(self) -> dict[str, dict[str, str]]:

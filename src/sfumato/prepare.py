@@ -194,12 +194,21 @@ class QueryPreparer:
     time of reading does not depend on what others asked. Bytes are limited for each account, and for all together.
     """
 
-    def __init__(self, policy: Policy, account: str, ledger: Ledger, granted: Collection[GrantedName] = ()) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        account: str,
+        ledger: Ledger,
+        granted: Collection[GrantedName] = (),
+        *,
+        roles: tuple[str, ...] | None = None,
+    ) -> None:
         self._policy = policy
-        self._shown = visible_policy(policy, account, granted)
+        self._shown = visible_policy(policy, account, granted, claimed=roles)
         self._account = account
         self._ledger = ledger
-        self._rights = rights_of(policy, account, granted)
+        self._rights = rights_of(policy, account, granted, claimed=roles)
+        self._roles = roles
         self._visible: tuple[Catalog, Catalog] | None = None
         """The last whole catalog, and what this account may use of it."""
         self._digests: dict[frozenset[str], str] = {}
@@ -237,7 +246,7 @@ class QueryPreparer:
         text = inline_parameters(sql, bind(parameters))
         if not (names := granted_names(self._ledger, self._account, text)):
             return None
-        wider = QueryPreparer(self._policy, self._account, self._ledger, names)
+        wider = QueryPreparer(self._policy, self._account, self._ledger, names, roles=self._roles)
         return replace(wider.prepare(text, None, price, key, engine), only_granted=True)
 
     def prepare_analysed(

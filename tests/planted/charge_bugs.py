@@ -112,8 +112,8 @@ CHARGE_BUGS: tuple[Bug, ...] = (
         _PADDING,
         (
             "server/gate.py",
-            "            await self._padding.leave(arrival)\n",
-            '            await asyncio.sleep(0) if verb == "history" else await self._padding.leave(arrival)\n',
+            "            await padding.leave(arrival)\n",
+            '            await asyncio.sleep(0) if verb == "history" else await padding.leave(arrival)\n',
         ),
     ),
     planned(
@@ -121,9 +121,9 @@ CHARGE_BUGS: tuple[Bug, ...] = (
         _PADDING,
         (
             "server/gate.py",
-            "            await self._padding.leave(arrival)\n",
+            "            await padding.leave(arrival)\n",
             '            self.audit.write(caller.channel, caller.address, caller.account, verb, "begun")\n'
-            "            await self._padding.leave(arrival)\n",
+            "            await padding.leave(arrival)\n",
         ),
     ),
 )

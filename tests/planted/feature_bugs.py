@@ -24,6 +24,7 @@ from tests.planted.outside_bugs import OUTSIDE_BUGS
 from tests.planted.papers_bugs import PAPERS_BUGS
 from tests.planted.path_bugs import PATH_BUGS
 from tests.planted.planning_bugs import PLANNING_BUGS
+from tests.planted.reloading_bugs import RELOADING_BUGS
 from tests.planted.running_bugs import RUNNING_BUGS
 from tests.planted.selected_keys_bugs import SELECTED_KEYS_BUGS
 from tests.planted.server_bugs import SERVER_BUGS
@@ -55,6 +56,7 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *BUDGET_BUGS,
     *OUTSIDE_BUGS,
     *OPERATOR_BUGS,
+    *RELOADING_BUGS,
     *CHECKED,
     *VECTOR_BUGS,
     *APPROVALS_BUGS,

@@ -92,7 +92,7 @@ OPERATOR_BUGS: tuple[Bug, ...] = (
     planned(
         "a token of the identity provider is exchanged again",
         _IDENTITY,
-        ("server/identity.py", "if digest in self._used or len", "if len"),
+        ("server/identity.py", "if key in self._expires or len", "if len"),
     ),
     planned(
         "the code flow can be finished in another browser",

@@ -128,7 +128,13 @@ CSV_POLICY: dict[str, Any] = {
         "reader": {"tables": ["visits"], "columns": ["cost"], "epsilon": 1, "delta": 0, "price": 1} | {"every": "day"}
     },
     "owners": ["vera"],
-    "identity": {"issuer": "https://a.example/", "audience": "b", "analyst": "claims.sub", "client_id": "c"},
+    "identity": {
+        "issuer": "https://a.example/",
+        "audience": "b",
+        "analyst": "claims.sub",
+        "client_id": "c",
+        "roles": "claims.groups",
+    },
     "analysts": {"anna": {"roles": ["reader"], "every": "month"}},
     "budget": {"epsilon": 3, "delta": "1e-6", "truncation": 0.1, "charges": 10}
     | {"every": "year", "lifetime": "unlimited"},

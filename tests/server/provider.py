@@ -20,6 +20,8 @@ class Provider:
 
     def __init__(self) -> None:
         self.person = "research"
+        self.extra: dict[str, Any] = {}
+        """Further claims of the tokens of log-ins."""
         self.fetched: list[str] = []
         self.codes: dict[str, dict[str, str]] = {}
         self.keys: list[Any] = []
@@ -85,7 +87,7 @@ class Provider:
                 if asked is None or asked["code_challenge"].encode() != challenge:
                     document = {"error": "invalid_grant"}
                 else:
-                    document = {"id_token": self.token(nonce=asked["nonce"], aud=asked["client_id"])}
+                    document = {"id_token": self.token(nonce=asked["nonce"], aud=asked["client_id"], **self.extra)}
             case _:
                 document = {}
         content = json.dumps(document).encode()

@@ -7,7 +7,7 @@ import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import psycopg
 import pytest
@@ -19,7 +19,9 @@ from tests.server.running import WIRE, Reply, Running
 
 from sfumato.cli import main
 from sfumato.policy.policy import Identity
+from sfumato.policy.reading import read_policy
 from sfumato.server import identity as module
+from sfumato.server.grants import Grants
 from sfumato.server.identity import IdentityError, IdentityProvider, Person
 
 
@@ -227,6 +229,152 @@ def test_a_short_lived_password_for_psql_comes_from_the_provider_s_token(server:
         assert connection.execute("SELECT 1").fetchone() == (1,)
     given = {"Authorization": f"Bearer {found['token']}"}
     assert server.request("GET", "/budget", headers=given, name=None).status == 200
+
+
+ROLES = """
+[roles.wards]
+tables = ["wards"]
+
+[roles.visits]
+tables = ["visits"]
+columns = ["visits.dept"]
+
+[roles.all]
+tables = ["visits", "wards"]
+"""
+
+
+def _visible(server: Running, token: str) -> dict[str, list[str]] | int:
+    reply = server.request("GET", "/tables", headers={"Authorization": f"Bearer {token}"}, name=None)
+    if reply.status != 200:
+        return reply.status
+    return {table["name"]: [column["name"] for column in table["columns"]] for table in reply.json["tables"]}
+
+
+def test_roles_come_from_claims_and_follow_into_sessions_passwords_and_caches(
+    tmp_path: Path, provider: Provider
+) -> None:
+    top = f'identity = {{ issuer = "{provider.issuer}", audience = "sfumato", roles = "claims.realm.groups" }}'
+    policy = make_clinic(tmp_path, top=top)
+    text = policy.read_text().replace("[analysts.press]", '[analysts.press]\nroles = ["wards", "visits"]')
+    policy.write_text(text + ROLES)
+    count, cost = "SELECT COUNT(*) AS n FROM visits", "SELECT SUM(cost) AS n FROM visits"
+    with Running(policy) as server:
+
+        def token(*groups: str, person: str = "research") -> str:
+            return provider.token(email=person, realm={"groups": list(groups)}, jti=str(next(numbers)))
+
+        def asked(by: str, sql: str) -> int:
+            headers = {"Authorization": f"Bearer {by}", "Content-Type": "application/json"}
+            body = json.dumps({"sql": sql, "epsilon": "1"})
+            return server.request("POST", "/ask", body, headers, None).status
+
+        numbers = iter(range(100))
+        assert _visible(server, token("Wards", "unknown")) == {"wards": ["dept", "floor"]}
+        assert _visible(server, token("wards", "visits")) == {"wards": ["dept", "floor"], "visits": ["dept"]}
+        for nothing in ((), ("unknown",), ("owner",)):
+            assert _visible(server, token(*nothing)) == 401
+        assert _visible(server, provider.token()) == 401  # a token without the claim
+        assert _visible(server, provider.token(realm={"groups": "wards"})) == {"wards": ["dept", "floor"]}
+        assert _visible(server, token("all", person="press")) == 401  # the policy gives press two other roles
+        assert _visible(server, token("all", "wards", person="press")) == {"wards": ["dept", "floor"]}
+        granted = _visible(server, server.token())  # by the owner
+        assert isinstance(granted, dict)
+        assert set(granted) == {"visits", "wards"}
+        assert asked(token("all"), cost) == asked(token("all"), count) == 200
+        assert asked(token("visits"), count) == 200
+        assert asked(token("visits"), cost) == asked(token("wards"), count) == 400  # also where the answer is cached
+        drawn = server.request(
+            "POST", "/login/token", headers={"Authorization": f"Bearer {token('visits')}"}, name=None
+        ).json
+        assert _visible(server, drawn["token"]) == {"visits": ["dept"]}
+        wire = WIRE.search(server.out)
+        assert wire is not None
+        place = {"host": wire[2], "port": int(wire[3]), "user": drawn["user"], "dbname": wire[4]}
+        with psycopg.connect(**place, password=drawn["password"], autocommit=True) as session:
+            shown = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public'"
+            assert session.execute(shown).fetchall() == [("visits", "dept")]
+            with pytest.raises(psycopg.errors.UndefinedColumn):
+                session.execute(cost.encode())
+        provider.extra = {"realm": {"groups": ["visits"]}}
+        try:
+            begun = _get(server, "/login/identity")
+            logged_in = _get(server, _follow(begun.headers["location"]), _cookie(begun))
+        finally:
+            provider.extra = {}
+        session_cookie = logged_in.headers["set-cookie"].partition(";")[0]
+        page = _get(server, "/", session_cookie).body.decode()
+        assert "floor" not in page
+        assert "dept" in page
+        password = server.form("/access/password", {}, session_cookie)
+        assert password.status == 200
+        grants = Grants(read_policy(policy), policy)
+        assert {grant.label: grant.roles for grant in grants.all()} == {
+            "default": None,
+            "login": ("visits",),
+            "console": ("visits",),
+        }
+        grants.close()
+
+
+def test_servers_over_one_store_finish_the_log_ins_of_each_other_and_exchange_a_token_once(
+    tmp_path: Path, provider: Provider
+) -> None:
+    policy = make_clinic(tmp_path, top=f'identity = {{ issuer = "{provider.issuer}", audience = "sfumato" }}')
+    read = read_policy(policy)
+    assert read.identity is not None
+    stores = [Grants(read, policy), Grants(read, policy)]
+    for store in stores:
+        store.ready()
+    first, second = (IdentityProvider(read.identity, secret=one.login_secret, once=one.use_once) for one in stores)
+    here = "http://127.0.0.1:1/login/callback"
+
+    def code(address: str) -> str:
+        return parse_qs(urlsplit(_follow(address)).query)["code"][0]
+
+    flow, address = first.begin(here)
+    assert second.finish(flow.state, code(address), here).name == "research"
+    for client in (first, second):
+        with pytest.raises(IdentityError):
+            client.finish(flow.state, "code", here)  # the provider has no such code
+    again, address = first.begin(here)
+    with pytest.raises(IdentityError):
+        second.finish(again.state, code(address), "http://127.0.0.1:2/login/callback")  # another address
+    with pytest.raises(IdentityError):
+        second.finish(again.state[:-1] + ("A" if again.state[-1] != "A" else "B"), code(address), here)
+    other = IdentityProvider(read.identity)
+    flow, address = other.begin(here)
+    with pytest.raises(IdentityError):
+        first.finish(flow.state, code(address), here)  # of a server with other grants
+    token = provider.token()
+    assert first.exchange(token).name == "research"
+    with pytest.raises(IdentityError):
+        second.exchange(token)
+    for store in stores:
+        store.close()
+
+
+def test_a_state_counts_once_even_if_the_provider_takes_a_code_twice(tmp_path: Path, provider: Provider) -> None:
+    clock = Clock()
+    kept: dict[str, object] = {}
+
+    def fetch(address: str, form: object) -> object:
+        if form is None:
+            return module.fetch_json(address, None)
+        kept.setdefault("reply", module.fetch_json(address, form))  # type: ignore[arg-type]
+        return kept["reply"]
+
+    client = IdentityProvider(Identity(provider.issuer, "sfumato"), fetch, clock)
+    flow, address = client.begin("http://127.0.0.1:1/login/callback")
+    back = parse_qs(urlsplit(_follow(address)).query)["code"][0]
+    assert client.finish(flow.state, back, flow.redirect).name == "research"
+    with pytest.raises(IdentityError):
+        client.finish(flow.state, back, flow.redirect)
+    kept.clear()
+    flow, address = client.begin("http://127.0.0.1:1/login/callback")
+    clock.now += module.FLOW_SECONDS + 1
+    with pytest.raises(IdentityError):
+        client.finish(flow.state, parse_qs(urlsplit(_follow(address)).query)["code"][0], flow.redirect)
 
 
 def test_without_identity_in_the_policy_there_is_no_such_page(tmp_path: Path) -> None:

@@ -59,6 +59,18 @@ IDENTITY = Section(
             "The name of the console at the provider, as a public client with PKCE.",
             Hashed.APART,
         ),
+        PolicyKey(
+            "roles",
+            Text(
+                500,
+                _CLAIM.fullmatch,
+                "It is the path of a claim, which begins with claims.",
+                'Write for example roles = "claims.groups".',
+            ),
+            Default(words="none: `analysts.ANALYST.roles` alone counts"),
+            "The claim that lists the roles of an analyst.",
+            Hashed.APART,
+        ),
     ),
     into=Identity,
 )

@@ -370,6 +370,8 @@ class Identity:
     """The claim with the name of the analyst or owner."""
     client_id: str | None = None
     """The console's own name at the provider; None where it is the audience."""
+    roles: str | None = None
+    """The claim with the roles of an analyst; None where the policy alone says them."""
 
 
 PLAIN = CsvFormat()

@@ -3,7 +3,7 @@
 The owner, and an analyst without roles, may use everything. Several roles add up.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from sfumato.policy.policy import (
@@ -45,28 +45,53 @@ class Rights:
 EVERYTHING = Rights()
 
 
-def rights_of(policy: Policy, account: str, granted: Collection[tuple[str, str]] = ()) -> Rights:
+def rights_of(
+    policy: Policy,
+    account: str,
+    granted: Collection[tuple[str, str]] = (),
+    *,
+    claimed: tuple[str, ...] | None = None,
+) -> Rights:
     """Return the rights of an account; the empty name is the owner's.
 
     `granted` are names that the owner has granted for one question, by folded table and column: the empty column
-    stands for the table without columns.
+    stands for the table without columns. `claimed` are the roles that an identity provider gave the person who uses
+    the account: then no others count.
     """
     analyst = policy.analyst(account) if account else None
-    if analyst is None or not analyst.roles:
+    if analyst is None or (not analyst.roles and claimed is None):
         return EVERYTHING
-    roles = tuple(role for name in analyst.roles if (role := policy.role(name)) is not None)
+    names = analyst.roles if claimed is None else claimed_roles(policy, account, claimed)
+    roles = tuple(role for name in names if (role := policy.role(name)) is not None)
     more = Role("", tuple(sorted({table for table, _ in granted})), tuple(pair for pair in granted if pair[1]))
     return Rights((*roles, more) if granted else roles)
 
 
-def visible_policy(policy: Policy, account: str, granted: Collection[tuple[str, str]] = ()) -> Policy:
+def claimed_roles(policy: Policy, account: str, claimed: Iterable[str]) -> tuple[str, ...]:
+    """Return the claimed roles that count, by folded name: those of the policy, and of the analyst's if there are any.
+
+    Other names of the provider mean nothing here.
+    """
+    analyst = policy.analyst(account)
+    allowed = analyst.roles if analyst is not None and analyst.roles else tuple(role.name for role in policy.roles)
+    wanted = {fold_name(name) for name in claimed}
+    return tuple(sorted({fold_name(name) for name in allowed} & wanted))
+
+
+def visible_policy(
+    policy: Policy,
+    account: str,
+    granted: Collection[tuple[str, str]] = (),
+    *,
+    claimed: tuple[str, ...] | None = None,
+) -> Policy:
     """Return the policy as an account may see it: its own tables and columns, and no other analyst.
 
     It describes; the hash, the ledger and the engines have the whole one.
     """
     if not account:
         return policy
-    rights = rights_of(policy, account, granted)
+    rights = rights_of(policy, account, granted, claimed=claimed)
     tables = tuple(_visible_table(table, rights) for table in policy.tables if rights.may_use_table(table.name))
     own = tuple(analyst for analyst in policy.analysts if fold_name(analyst.name) == account)
     return replace(policy, tables=tables, analysts=own, roles=(), owners=())

@@ -135,9 +135,16 @@ def _served(
     watch = PolicyWatch(dataset.path, dataset.declared)
     gate = Gateway(dataset.database, grants, Audit(log, copies=copies), watch, limits, threads=threads)
     gate.dataset = dataset.database.policy.name if is_one_of_several else ""
-    gate.identity = None if dataset.declared.identity is None else IdentityProvider(dataset.declared.identity)
+    gate.identity = identity_provider(dataset.declared, grants)
     gate.readiness = Readiness(lambda: gate.owner, log.parent, watch, tls)
     return ServedDataset(dataset.path, gate, watch)
+
+
+def identity_provider(policy: Policy, grants: Grants) -> IdentityProvider | None:
+    """Return the provider that a policy names, with log-ins that all servers over the same grants can finish."""
+    if policy.identity is None:
+        return None
+    return IdentityProvider(policy.identity, secret=grants.login_secret, once=grants.use_once)
 
 
 class DatasetPaths:

@@ -52,7 +52,7 @@ _POLL_SECONDS = 0.01
 _OPERATOR = "\x00operator"
 """Whose turn it is to look at the server's state: no analyst has this name."""
 _Question = tuple[str, str, bytes]
-"""Account, snapshot, and a digest of text and price: who sends long ones fills no memory with them."""
+"""Account with its rights, snapshot, and a digest of text and price: long texts fill no memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,11 @@ class Caller:
     def holder(self) -> str:
         """For whom limits count: accounts of one name in two datasets are two."""
         return f"{self.dataset}\x00{self.account}" if self.dataset else self.account
+
+    @property
+    def view(self) -> str:
+        """Whose rights count: the account with its roles, where the identity provider names them."""
+        return self.holder if self.grant.roles is None else "\x00".join((self.holder, "roles", *self.grant.roles))
 
     @property
     def person(self) -> str:
@@ -160,12 +165,12 @@ class Gateway:
         request_text = repr((sql, sorted(price.items()))).encode("utf-8", "surrogatepass")
         request_digest = sha256(request_text).digest()
         version = database.known_version()  # where another snapshot was taken, it is opened in a thread
-        question = (caller.account, version or "", request_digest)
+        question = (caller.view, version or "", request_digest)
         remembered = version is not None and self._names_only(caller.account, key, question)
         ask = partial(database.ask, sql, key=key, progress=None, **price)
 
         def open_release() -> RenderedAnswer[T]:
-            release = self._kept(check_public_rows(ask()), caller.account, request_digest)
+            release = self._kept(check_public_rows(ask()), caller.view, request_digest)
             return RenderedAnswer(release, render)
 
         def repeat() -> RenderedAnswer[T] | None:
@@ -175,11 +180,11 @@ class Gateway:
         known = repeat if remembered and question in self._answers else None
         return (await self._served(caller, "ask", open_release, True, known)).take()
 
-    def _kept(self, release: Release, account: str, request_digest: bytes) -> Release:
+    def _kept(self, release: Release, view: str, request_digest: bytes) -> Release:
         """Keep a short answer at hand: the ledger has it, so that the same question is the same release, at no cost."""
         if release.event is not None and len(release) <= _MAX_CACHED_ROWS:
             with self._answers_lock:
-                self._answers.setdefault((account, release.receipt.version, request_digest), release)
+                self._answers.setdefault((view, release.receipt.version, request_digest), release)
                 _shorten(self._answers, _MAX_CACHED_ANSWERS)
         return release
 
@@ -317,7 +322,7 @@ class Gateway:
         """Return the dataset as the caller's account sees it: one copy and one ledger for all."""
         if self._stopping and not caller.goes_on:
             raise Stopping()  # it may be closed already
-        return self._handles.of(caller.account)
+        return self._handles.of(caller.account, caller.grant.roles)
 
     @property
     def owner(self) -> Database:

@@ -17,6 +17,7 @@ from time import time
 
 from sfumato.errors import BadParameter, UnknownName, quote_value
 from sfumato.policy.policy import Policy, fold_name
+from sfumato.policy.rights import claimed_roles
 from sfumato.randomness.source import Source, read_exactly, system_source
 from sfumato.server.file_paths import sidecar_path
 from sfumato.server.grant_stores.postgres import PostgresGrants
@@ -100,10 +101,17 @@ class Grants:
         """Judge names by another version of the policy from now on."""
         self._policy = policy
 
-    def grant(self, name: str, label: str = DEFAULT_LABEL, seconds: float | None = None) -> Secrets:
+    def grant(
+        self,
+        name: str,
+        label: str = DEFAULT_LABEL,
+        seconds: float | None = None,
+        roles: tuple[str, ...] | None = None,
+    ) -> Secrets:
         """Draw a token and a password for an analyst or an owner, in place of those of the same label.
 
-        `OWNER` is the owner without a name. With `seconds` they expire.
+        `OWNER` is the owner without a name. With `seconds` they expire. `roles` are those of the identity provider's
+        token that they are drawn for.
         """
         account, person = self._account(name)
         _check_label(label)
@@ -128,6 +136,7 @@ class Grants:
                 label,
                 person,
                 None if seconds is None else now + seconds,
+                roles=roles,
             )
         )
         return credentials
@@ -236,6 +245,7 @@ class Grants:
             session.person,
             session.expires,
             kind=GrantKind.SESSION,
+            roles=session.roles,
         )
         return grant if self._counts(grant) else None
 
@@ -267,14 +277,29 @@ class Grants:
         """Let go of the store."""
         self._store.close()
 
-    def identity_grant(self, name: str, since: float, expires: float | None) -> Grant | None:
-        """Return the grant of a person whom the identity provider names; None for a person whom the policy does not."""
+    def login_secret(self) -> bytes:
+        """Return the secret that authenticates log-ins under way; servers that share their grants share it."""
+        return hmac.digest(self._current().secret, b"login", "sha256")
+
+    def use_once(self, key: str, expires: float) -> bool:
+        """Note on all servers that something was used; False where it was used before."""
+        return self._store.use_once(key, expires, self._clock())
+
+    def identity_grant(
+        self, name: str, since: float, expires: float | None, claimed: tuple[str, ...] | None = None
+    ) -> Grant | None:
+        """Return the grant of a person whom the identity provider names; None for a person whom the policy does not.
+
+        `claimed` are the roles that the provider's token names. An analyst none of whose roles it names has no access.
+        """
         account, person = self._named_pair(name)
         if not account and not person:
             return None
-        grant = Grant(
-            account, f"identity {name}", "", None, _written(since), "", person, expires, kind=GrantKind.IDENTITY
-        )
+        roles = None if claimed is None or not account else claimed_roles(self._policy, account, claimed)
+        if roles == ():
+            return None
+        who = account, f"identity {name}", "", None, _written(since), "", person, expires
+        grant = Grant(*who, kind=GrantKind.IDENTITY, roles=roles)
         return grant if self._counts(grant) else None
 
     def _named_pair(self, name: str) -> tuple[str, str]:

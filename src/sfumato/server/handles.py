@@ -37,18 +37,20 @@ class DatabaseHandles:
 
     def __init__(self, owner: Database) -> None:
         self.owner = owner
-        self._by_account: dict[str, Database] = {}
+        self._by_account: dict[tuple[str, tuple[str, ...] | None], Database] = {}
+        """By account, and the roles of the identity provider where they count."""
         self._counting = Lock()
         self._uses = 0
         self._is_retired = False
 
-    def of(self, account: str) -> Database:
-        """Return the handle of an account; the owner's for the empty name."""
+    def of(self, account: str, roles: tuple[str, ...] | None = None) -> Database:
+        """Return the handle of an account, with these roles alone where they are given; the empty name is the owner."""
         if not account:
             return self.owner
-        if account not in self._by_account:
-            self._by_account[account] = self.owner.as_analyst(account)
-        return self._by_account[account]
+        key = (account, roles)
+        if key not in self._by_account:
+            self._by_account[key] = self.owner.as_analyst(account, roles)
+        return self._by_account[key]
 
     @contextmanager
     def in_use(self) -> Iterator[None]:

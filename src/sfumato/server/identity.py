@@ -12,7 +12,7 @@ from binascii import Error
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from hmac import compare_digest
+from hmac import compare_digest, digest
 from threading import Lock
 from time import time
 from typing import Any
@@ -36,8 +36,9 @@ FETCH_SECONDS = 10.0
 """Between two looks for an unknown key."""
 FLOW_SECONDS = 600.0
 """How long somebody may take to log in at the provider."""
-MAX_FLOWS = 1024
 _MAX_KNOWN_TOKENS = 1024
+_MAX_ROLES = 256
+"""Roles of a token that are looked at."""
 _MAX_DOCUMENT_BYTES = 1 << 20
 _TIMEOUT_SECONDS = 5.0
 _DISCOVERY = "/.well-known/openid-configuration"
@@ -58,6 +59,8 @@ class Person:
 
     name: str
     expires: float
+    roles: tuple[str, ...] | None = None
+    """The roles that the token names; None where the policy does not ask for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,6 @@ class LoginFlow:
     nonce: str = field(repr=False)
     verifier: str = field(repr=False)
     redirect: str
-    began: float
 
 
 class IdentityProvider:
@@ -80,6 +82,8 @@ class IdentityProvider:
         fetch: JsonFetcher | None = None,
         clock: Callable[[], float] = time,
         source: Source | None = None,
+        secret: Callable[[], bytes] | None = None,
+        once: Callable[[str, float], bool] | None = None,
     ) -> None:
         self._settings = settings
         self._fetch = fetch or fetch_json
@@ -92,9 +96,11 @@ class IdentityProvider:
         self._looked = float("-inf")
         self._known: dict[str, Person] = {}
         """Tokens that were verified, by their digest."""
-        self._used: dict[str, float] = {}
-        """Tokens that were exchanged, by their digest, until they expire."""
-        self._flows: dict[str, LoginFlow] = {}
+        own_secret, own_uses = read_exactly(self._source, 32), _Uses(clock)
+        self._secret = secret or (lambda: own_secret)
+        """Authenticates log-ins under way. Servers with the same grants share it, so any of them can finish one."""
+        self._once = once or own_uses.use_once
+        """Notes what counts once, by its digest and until it expires; False where it was used before."""
 
     def known(self, token: str) -> Person | None:
         """Return whose token this is if it was verified before; nothing is fetched."""
@@ -117,50 +123,49 @@ class IdentityProvider:
             raise IdentityError
         if nonce is not None and not compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()):
             raise IdentityError
-        person = Person(_name(claims, settings.analyst), expires)
+        roles = None if settings.roles is None else _roles(claims, settings.roles)
+        person = Person(_name(claims, settings.analyst), expires, roles)
         if nonce is None:
             self._remember(token, person)
         return person
 
     def exchange(self, token: str) -> Person:
         """Verify a token that is used once: the same one again counts for nothing."""
-        person, digest, now = self.person_of(token), _digest(token), self._clock()
-        with self._fetching:
-            for old in [key for key, expires in self._used.items() if expires + LEEWAY_SECONDS <= now]:
-                del self._used[old]
-            if digest in self._used or len(self._used) >= 64 * _MAX_KNOWN_TOKENS:
-                raise IdentityError
-            self._used[digest] = person.expires
+        person = self.person_of(token)
+        if not self._once(_digest(token), person.expires + LEEWAY_SECONDS):
+            raise IdentityError
         return person
 
     def begin(self, redirect: str) -> tuple[LoginFlow, str]:
         """Begin a log-in, and return it with the provider's address to go to."""
-        state, nonce, verifier = (_drawn(self._source) for _ in range(3))
-        flow = LoginFlow(state, nonce, verifier, redirect, self._clock())
-        challenge = urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+        begun = f"{_drawn(self._source)}.{int(self._clock())}"
+        flow = self._flow(f"{begun}.{self._derived('state', begun, redirect)}", redirect)
+        challenge = urlsafe_b64encode(sha256(flow.verifier.encode()).digest()).rstrip(b"=").decode()
         query = {
             "response_type": "code",
             "client_id": self._settings.client_id or self._settings.audience,
             "redirect_uri": redirect,
             "scope": "openid email profile",
-            "state": state,
-            "nonce": nonce,
+            "state": flow.state,
+            "nonce": flow.nonce,
             "code_challenge": challenge,
             "code_challenge_method": "S256",
         }
         address = self._endpoint("authorization_endpoint")
-        with self._fetching:
-            if len(self._flows) >= MAX_FLOWS:
-                del self._flows[next(iter(self._flows))]
-            self._flows[state] = flow
         return flow, f"{address}{'&' if '?' in address else '?'}{urlencode(query)}"
 
-    def finish(self, state: str, code: str) -> Person:
-        """Exchange the code of a log-in that has begun, once, and return who it is."""
-        with self._fetching:
-            flow = self._flows.pop(state, None)
-        if flow is None or self._clock() - flow.began > FLOW_SECONDS:
+    def finish(self, state: str, code: str, redirect: str) -> Person:
+        """Exchange the code of a log-in that has begun here or on a server with the same grants; return who it is.
+
+        A state counts once. It is noted when the provider has vouched for somebody, so that others fill no memory.
+        """
+        begun, _, seal = state.rpartition(".")
+        began = begun.rpartition(".")[2]
+        if not compare_digest(seal.encode(), self._derived("state", begun, redirect).encode()):
             raise IdentityError
+        if not -LEEWAY_SECONDS <= self._clock() - int(began) <= FLOW_SECONDS:
+            raise IdentityError
+        flow = self._flow(state, redirect)
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -172,7 +177,17 @@ class IdentityProvider:
         token = reply.get("id_token")
         if not isinstance(token, str):
             raise IdentityError
-        return self.person_of(token, flow.nonce)
+        person = self.person_of(token, flow.nonce)
+        if not self._once(_digest(state), int(began) + FLOW_SECONDS + 1):
+            raise IdentityError
+        return person
+
+    def _flow(self, state: str, redirect: str) -> LoginFlow:
+        return LoginFlow(state, self._derived("nonce", state), self._derived("verifier", state), redirect)
+
+    def _derived(self, *words: str) -> str:
+        text = "\x00".join(words).encode("utf-8", "surrogatepass")
+        return urlsafe_b64encode(digest(self._secret(), text, "sha256")).rstrip(b"=").decode()
 
     def _claims(self, token: str) -> dict[str, Any]:
         if len(token) > MAX_TOKEN_CHARS or _TOKEN.fullmatch(token) is None:
@@ -267,10 +282,42 @@ def fetch_json(address: str, form: Mapping[str, str] | None) -> Any:
     return json.loads(content)
 
 
-def _name(claims: Mapping[str, Any], path: str) -> str:
+class _Uses:
+    """What was used once, in the memory of one server."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._noting = Lock()
+        self._expires: dict[str, float] = {}
+
+    def use_once(self, key: str, expires: float) -> bool:
+        """Note a use until it expires; False where it was used before, or too many are noted."""
+        now = self._clock()
+        with self._noting:
+            self._expires = {known: end for known, end in self._expires.items() if end > now}
+            if key in self._expires or len(self._expires) >= 64 * _MAX_KNOWN_TOKENS:
+                return False
+            self._expires[key] = expires
+            return True
+
+
+def _roles(claims: Mapping[str, Any], path: str) -> tuple[str, ...]:
+    """Return the roles that a claim lists, or the one that it names; none where it is missing."""
+    value = _claim(claims, path)
+    if isinstance(value, str):
+        return (value,)
+    return tuple(role for role in value if isinstance(role, str))[:_MAX_ROLES] if isinstance(value, list) else ()
+
+
+def _claim(claims: Mapping[str, Any], path: str) -> Any:
     value: Any = claims
     for part in path.split(".")[1:]:
         value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def _name(claims: Mapping[str, Any], path: str) -> str:
+    value = _claim(claims, path)
     if not isinstance(value, str) or not value or (path == "claims.email" and claims.get("email_verified") is False):
         raise IdentityError
     return value

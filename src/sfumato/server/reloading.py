@@ -18,8 +18,7 @@ from sfumato.ledger.opening import policy_in_force
 from sfumato.opening import open_recorded
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy
-from sfumato.server.datasets import ServedDataset
-from sfumato.server.identity import IdentityProvider
+from sfumato.server.datasets import ServedDataset, identity_provider
 from sfumato.server.tls import CertificateFiles
 
 WATCH_SECONDS = 2.0
@@ -111,7 +110,7 @@ class Reload:
         gate.grants.use_policy(policy)
         gate.take_over(database)
         if policy.identity != before:
-            gate.identity = None if policy.identity is None else IdentityProvider(policy.identity)
+            gate.identity = identity_provider(policy, gate.grants)
         self._told.pop(dataset.name, None)
         self.say(f"The policy of {dataset.name} was read again and is in force.")
         log_event("policy_read", dataset=dataset.name, policy=policy_hash(policy))

@@ -59,7 +59,8 @@ class Sessions:
         began_with = grant.id if grant.kind is GrantKind.TOKEN else ""
         self._grants.begin_session(
             StoredSession(
-                session_key(identity), grant.account, began_with, grant.person, now, now, address, grant.expires
+                *(session_key(identity), grant.account, began_with, grant.person, now, now, address, grant.expires),
+                roles=grant.roles,
             )
         )
         return identity

@@ -6,7 +6,7 @@ nothing: the policy before it stays in force, and /ready says so. Proof: proofs/
 """
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 
@@ -15,6 +15,22 @@ from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy
 from sfumato.policy.reading import read_policy
 
+_FOR_RESTART = ("name", "source", "ledger", "server")
+"""Keys of a policy that a running server does not take over."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What the file says, compared with the policy in force."""
+
+    found: Policy | None
+    """None where it cannot be read."""
+    is_in_force: bool
+    taken_over: Policy | None = None
+    """What the server could take over, where it differs."""
+    for_restart: tuple[str, ...] = ()
+    """Keys that count only after a restart, where they have changed."""
+
 
 class PolicyWatch:
     """Looks at the file before every question; it is read again only when its size or time has changed."""
@@ -22,16 +38,14 @@ class PolicyWatch:
     def __init__(self, path: Path, policy: Policy) -> None:
         self._path = path
         self._policy = policy
-        self._hash = policy_hash(policy)
         self._reading = Lock()
         self._seen = _seen(path)
-        self._found: Policy | None = policy
-        """What the file says; None where it cannot be read."""
+        self._last = _Reading(policy, True)
 
     def check(self) -> None:
         """Refuse if the file says something else than the policy in force."""
-        found = self._look()
-        if found is not None and not self._is_same(found):
+        last = self._look()
+        if last.found is not None and not last.is_in_force:
             raise PolicyChanged(
                 "The policy file has changed since the server read it.",
                 "The server answers under a policy that the owner has recorded in the ledger, or not at all.",
@@ -40,54 +54,50 @@ class PolicyWatch:
 
     def is_in_force(self) -> bool:
         """Tell whether the file can be read and says what is in force."""
-        found = self._look()
-        return found is not None and self._is_same(found)
+        return self._look().is_in_force
 
     def is_readable(self) -> bool:
         """Tell whether the file could be read when it last changed."""
-        return self._look() is not None
+        return self._look().found is not None
 
     def difference(self) -> Policy | None:
         """Return what the file says where the server could take it over; None where there is nothing to take over.
 
         Another source or ledger, another name and other settings of [server] count after a restart.
         """
-        found, now = self._look(), self._policy
-        if found is None or not self._is_here(found):
-            return None
-        wanted = replace(found, server=now.server)
-        return None if wanted == now else wanted
+        return self._look().taken_over
 
     def needs_restart(self) -> tuple[str, ...]:
         """Return the keys of the file that count only after a restart, where they have changed."""
-        found, now = self._look(), self._policy
-        if found is None:
-            return ()
-        names = ("name", "source", "ledger", "server")
-        return tuple(name for name in names if getattr(found, name) != getattr(now, name))
+        return self._look().for_restart
 
     def take_over(self, policy: Policy) -> None:
         """Compare the file with this policy from now on: it is in force."""
         with self._reading:
-            self._policy, self._hash = policy, policy_hash(policy)
+            self._policy = policy
+            self._last = self._compared(self._last.found)
 
-    def _look(self) -> Policy | None:
+    def _look(self) -> _Reading:
         with self._reading:
             version = _seen(self._path)
             if version != self._seen:
                 self._seen = version
                 try:
-                    self._found = read_policy(self._path)
+                    found = read_policy(self._path)
                 except BadPolicy:
-                    self._found = None
-            return self._found
+                    found = None
+                self._last = self._compared(found)
+            return self._last
 
-    def _is_here(self, found: Policy) -> bool:
+    def _compared(self, found: Policy | None) -> _Reading:
         now = self._policy
-        return (found.name, found.source, found.ledger) == (now.name, now.source, now.ledger)
-
-    def _is_same(self, found: Policy) -> bool:
-        return self._is_here(found) and policy_hash(found) == self._hash
+        if found is None:
+            return _Reading(None, False)
+        for_restart = tuple(name for name in _FOR_RESTART if getattr(found, name) != getattr(now, name))
+        if not set(for_restart) <= {"server"}:
+            return _Reading(found, False, None, for_restart)
+        wanted = replace(found, server=now.server)
+        return _Reading(found, policy_hash(found) == policy_hash(now), None if wanted == now else wanted, for_restart)
 
 
 def _seen(path: Path) -> tuple[int, ...]:

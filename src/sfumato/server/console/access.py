@@ -62,7 +62,9 @@ async def draw_password(request: Request) -> Response:
     name = caller.person or caller.account
     if name == OWNER:
         raise NotGranted()
-    drawn = await gate.work(caller, lambda: gate.grants.grant(name, PASSWORD_LABEL, PASSWORD_SECONDS))
+    drawn = await gate.work(
+        caller, lambda: gate.grants.grant(name, PASSWORD_LABEL, PASSWORD_SECONDS, caller.grant.roles)
+    )
     return _page(gate, caller, (name, drawn))
 
 

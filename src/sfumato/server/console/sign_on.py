@@ -31,7 +31,7 @@ async def begin(request: Request) -> Response:
     gate = gate_of(request)
     identity = _identity(gate)
     try:
-        flow, address = await asyncio.to_thread(identity.begin, f"{_base(request)}/login/callback")
+        flow, address = await asyncio.to_thread(identity.begin, _callback(request))
     except IdentityError:
         return _refused(gate, 503)
     reply = RedirectResponse(address, 303)
@@ -56,7 +56,7 @@ async def finish(request: Request) -> Response:
     grant: Grant | None = None
     if state and code and compare_digest(expected.encode(), _digest(state).encode()):
         try:
-            person = await asyncio.to_thread(identity.finish, state, code)
+            person = await asyncio.to_thread(identity.finish, state, code, _callback(request))
             grant = _grant(gate, person)
         except IdentityError:
             grant = None
@@ -80,7 +80,8 @@ async def exchange(request: Request) -> Response:
     grant = _grant(gate, person)
     if grant is None:
         raise NotGranted()
-    drawn = await asyncio.to_thread(gate.grants.grant, grant.person or grant.account, LOGIN_LABEL, PASSWORD_SECONDS)
+    name = grant.person or grant.account
+    drawn = await asyncio.to_thread(gate.grants.grant, name, LOGIN_LABEL, PASSWORD_SECONDS, grant.roles)
     user = grant.account
     return json_reply({"token": drawn.token, "password": drawn.password, "user": user, "seconds": PASSWORD_SECONDS})
 
@@ -92,11 +93,12 @@ def _identity(gate: Gateway) -> IdentityProvider:
 
 
 def _grant(gate: Gateway, person: Person) -> Grant | None:
-    return gate.grants.identity_grant(person.name, time(), None)  # the session has its own end
+    return gate.grants.identity_grant(person.name, time(), None, person.roles)  # the session has its own end
 
 
-def _base(request: Request) -> str:
-    return f"{request.scope['scheme']}://{request.headers['host']}{request.scope.get('root_path', '')}"
+def _callback(request: Request) -> str:
+    """Return the address that the provider leads back to."""
+    return f"{request.scope['scheme']}://{request.headers['host']}{request.scope.get('root_path', '')}/login/callback"
 
 
 def _flow_cookie(request: Request) -> str:

@@ -13,8 +13,10 @@ from typing import Any
 
 from sfumato.server.grant_stores.rows import (
     GRANT_COLUMNS,
+    MAX_ONCE_ROWS,
     NULLABLE,
     NUMBERS,
+    ONCE_COLUMNS,
     SESSION_COLUMNS,
     grant_from_row,
     grant_to_row,
@@ -43,7 +45,14 @@ _SCHEMA = (
     "CREATE TABLE sfumato_access (secret bytea NOT NULL, version bigint NOT NULL)",
     _table("sfumato_grants", GRANT_COLUMNS, ", UNIQUE (account, person, label)"),
     _table("sfumato_sessions", SESSION_COLUMNS),
+    _table("sfumato_once", ONCE_COLUMNS),
 )
+_CONVERSION = (
+    "ALTER TABLE sfumato_grants ADD COLUMN roles text",
+    "ALTER TABLE sfumato_sessions ADD COLUMN roles text",
+    _table("sfumato_once", ONCE_COLUMNS),
+)
+"""For a database of version 0.12 or older."""
 
 
 class PostgresGrants:
@@ -64,6 +73,9 @@ class PostgresGrants:
         with self._using, self._transaction() as connection:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATION_LOCK_ID,))
             if _exists(connection):
+                if not _exists(connection, "sfumato_once"):
+                    for statement in _CONVERSION:
+                        connection.execute(statement)
                 return
             for statement in _SCHEMA:
                 connection.execute(statement)
@@ -127,6 +139,14 @@ class PostgresGrants:
                 for name, time in sorted(uses.items()):
                     connection.execute(statement, (time, name))
 
+    def use_once(self, key: str, expires: float, now: float) -> bool:
+        with self._using, self._transaction() as connection:
+            connection.execute("DELETE FROM sfumato_once WHERE expires <= %s", (now,))
+            if connection.execute("SELECT count(*) FROM sfumato_once").fetchone()[0] >= MAX_ONCE_ROWS:
+                return False
+            statement = "INSERT INTO sfumato_once VALUES (%s, %s) ON CONFLICT DO NOTHING"
+            return bool(connection.execute(statement, (key, expires)).rowcount)
+
     def watch(self) -> None:
         self._seen, self._answered = self._version(), monotonic()
         self._watching = Thread(target=self._poll, name="grants", daemon=True)
@@ -174,8 +194,8 @@ class PostgresGrants:
             raise grants_damaged(_AWAY, _REMEDY)
 
 
-def _exists(connection: Any) -> bool:
-    return connection.execute("SELECT to_regclass('sfumato_access')").fetchone()[0] is not None
+def _exists(connection: Any, table: str = "sfumato_access") -> bool:
+    return connection.execute("SELECT to_regclass(%s)", (table,)).fetchone()[0] is not None
 
 
 def _remove_grants(connection: Any, ids: list[str]) -> int:

@@ -15,8 +15,10 @@ from sfumato.secure_files import FileLock, publish
 from sfumato.server.grant_stores.old_file import read_old_file
 from sfumato.server.grant_stores.rows import (
     GRANT_COLUMNS,
+    MAX_ONCE_ROWS,
     NULLABLE,
     NUMBERS,
+    ONCE_COLUMNS,
     SESSION_COLUMNS,
     grant_from_row,
     grant_to_row,
@@ -26,7 +28,9 @@ from sfumato.server.grant_stores.rows import (
 from sfumato.server.grant_stores.stored import SECRET_BYTES, Grant, StoredAccess, StoredSession, grants_damaged
 
 APPLICATION_ID = 0x5FADA71
-_FORMAT_VERSION = 2
+_FORMAT_VERSION = 3
+_OLD_FORMAT_VERSION = 2
+"""Without roles of the identity provider. It is read as it is, and converted with the first change."""
 _LOCK_TIMEOUT_SECONDS = 5.0
 _MAGIC = b"SQLite format 3\x00"
 
@@ -43,7 +47,16 @@ _SCHEMA = (
     "CREATE TABLE secret (value BLOB NOT NULL) STRICT",
     _table("grants", GRANT_COLUMNS, ", UNIQUE (account, person, label)"),
     _table("sessions", SESSION_COLUMNS, ""),
+    _table("once", ONCE_COLUMNS, ""),
     f"PRAGMA application_id = {APPLICATION_ID}",
+    f"PRAGMA user_version = {_FORMAT_VERSION}",
+)
+
+
+_CONVERSION = (
+    "ALTER TABLE grants ADD COLUMN roles TEXT",
+    "ALTER TABLE sessions ADD COLUMN roles TEXT",
+    _table("once", ONCE_COLUMNS, ""),
     f"PRAGMA user_version = {_FORMAT_VERSION}",
 )
 
@@ -85,8 +98,9 @@ class SqliteGrants:
             with connection:
                 connection.execute("BEGIN")
                 (secret,) = connection.execute("SELECT value FROM secret").fetchone()
-                grants = connection.execute(_select("grants", GRANT_COLUMNS, "since, id")).fetchall()
-                sessions = connection.execute(_select("sessions", SESSION_COLUMNS, "rowid")).fetchall()
+                old = _format_of(connection) == _OLD_FORMAT_VERSION
+                grants = connection.execute(_select("grants", GRANT_COLUMNS, "since, id", old)).fetchall()
+                sessions = connection.execute(_select("sessions", SESSION_COLUMNS, "rowid", old)).fetchall()
             if len(secret) != SECRET_BYTES:
                 raise ValueError
             return StoredAccess(
@@ -123,6 +137,13 @@ class SqliteGrants:
             for table, key, uses in (("grants", "id", grants), ("sessions", "key", sessions)):
                 connection.executemany(later.format(table, key), [(time, name) for name, time in uses.items()])
 
+    def use_once(self, key: str, expires: float, now: float) -> bool:
+        with self._changing() as connection:
+            connection.execute("DELETE FROM once WHERE expires <= ?", (now,))
+            if connection.execute("SELECT count(*) FROM once").fetchone()[0] >= MAX_ONCE_ROWS:
+                return False
+            return bool(connection.execute("INSERT OR IGNORE INTO once VALUES (?, ?)", (key, expires)).rowcount)
+
     def watch(self) -> None:
         """Nothing is needed: the file tells at once."""
 
@@ -141,6 +162,9 @@ class SqliteGrants:
             connection = self._opened()
             with connection:
                 connection.execute("BEGIN IMMEDIATE")
+                if _format_of(connection) == _OLD_FORMAT_VERSION:
+                    for statement in _CONVERSION:
+                        connection.execute(statement)
                 yield connection
             self._changes += 1
 
@@ -201,15 +225,21 @@ def _connect(path: Path, new: bool = False) -> sqlite3.Connection:
     with suppress(sqlite3.Error):
         connection.execute("PRAGMA trusted_schema = off")
     if not new:
-        read = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
-        if tuple(read) != (APPLICATION_ID, _FORMAT_VERSION):
+        known = (_OLD_FORMAT_VERSION, _FORMAT_VERSION)
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        if application != APPLICATION_ID or _format_of(connection) not in known:
             connection.close()
             raise ValueError
     return connection
 
 
-def _select(table: str, columns: tuple[str, ...], order: str) -> str:
-    return " ".join(("SELECT", ", ".join(columns), "FROM", table, "ORDER BY", order))
+def _format_of(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _select(table: str, columns: tuple[str, ...], order: str, old: bool) -> str:
+    named = ("NULL" if old and column == "roles" else column for column in columns)
+    return " ".join(("SELECT", ", ".join(named), "FROM", table, "ORDER BY", order))
 
 
 def _insert(table: str, columns: tuple[str, ...]) -> str:

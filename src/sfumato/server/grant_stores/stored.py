@@ -45,6 +45,8 @@ class Grant:
     used: float | None = field(default=None, compare=False)
     """When it was last used, up to a minute late; None where it never was."""
     kind: GrantKind = GrantKind.TOKEN
+    roles: tuple[str, ...] | None = None
+    """Folded names of the roles that the identity provider gave its person; None where the policy alone decides."""
 
     @property
     def who(self) -> str:
@@ -66,6 +68,7 @@ class StoredSession:
     used: float
     address: str
     expires: float | None = None
+    roles: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,9 @@ class GrantStore(Protocol):
 
     def note_uses(self, grants: Mapping[str, float], sessions: Mapping[str, float]) -> None:
         """Write when grants and sessions were last used, by id and key."""
+
+    def use_once(self, key: str, expires: float, now: float) -> bool:
+        """Note that something was used, until it expires; False where it was used before, or too much is noted."""
 
     def watch(self) -> None:
         """Look for changes of others from now on, without delaying the caller of `version`."""

@@ -60,7 +60,7 @@ class Wire:
     def catalogue(self, gate: Gateway, grant: Grant, database: str) -> Catalogue:
         """Return the catalogue of an account; a database that lists the others has no tables."""
         has_tables, caller = database == gate.policy.name, Caller(grant, _CHANNEL, "", gate.dataset)
-        key = (caller.holder, has_tables, gate.policies)
+        key = (caller.view, has_tables, gate.policies)
         if key not in self.catalogues:
             for old in [known for known in self.catalogues if known[:2] == key[:2]]:
                 del self.catalogues[old]

@@ -1,0 +1,179 @@
+"""An hour of mixed traffic: `python -m tests.server.mixed --minutes 60`.
+
+Analysts ask over HTTP, psycopg and in the console, new questions and known ones, beside clients without a grant and
+reloads of the policy. Every reply must be the expected one, every new question is charged once, and the memory of the
+server must not grow: the command prints its slope over the second half of the run and fails above a limit.
+"""
+
+import argparse
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import count
+from pathlib import Path
+from urllib.parse import urlencode
+
+import psycopg
+from tests.server.clinic import make_clinic
+from tests.server.running import WIRE, Running
+
+import sfumato
+
+EPSILON = Fraction(1, 1000)
+MAX_SLOPE_MIB_PER_HOUR = 20.0
+"""A slope above this over the second half of a run of at least five minutes fails."""
+SAMPLE_SECONDS = 1.0
+_BOUNDS = [(low, high) for low in range(99) for high in range(low + 1, 100)]
+_DEPTS = ["'er'", "'icu'", "'surgery'", "'er', 'icu'", "'er', 'surgery'", "'icu', 'surgery'"]
+_TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+
+
+@dataclass
+class Traffic:
+    """What happened."""
+
+    requests: dict[str, int] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+    charged: int = 0
+    memory: list[tuple[float, int]] = field(default_factory=list)
+    """Seconds since the start, and resident bytes."""
+
+    @property
+    def slope(self) -> float:
+        """MiB per hour over the second half, by least squares."""
+        half = self.memory[len(self.memory) // 2 :]
+        times, sizes = [time for time, _ in half], [size / 2**20 for _, size in half]
+        middle, mean = sum(times) / len(times), sum(sizes) / len(sizes)
+        spread = sum((time - middle) ** 2 for time in times) or 1.0
+        return 3600 * sum((t - middle) * (s - mean) for t, s in zip(times, sizes, strict=True)) / spread
+
+    def __str__(self) -> str:
+        first, last = self.memory[len(self.memory) // 2][1], self.memory[-1][1]
+        return (
+            f"{sum(self.requests.values()):,} requests ({self.requests}), {self.charged:,} charges; resident "
+            f"{self.memory[0][1] / 2**20:.1f} MiB at the start, {first / 2**20:.1f} at half time, "
+            f"{last / 2**20:.1f} at the end; slope over the second half {self.slope:+.2f} MiB per hour"
+        )
+
+
+class _Course:
+    def __init__(self, server: Running, seconds: float, pause: float) -> None:
+        found = WIRE.search(server.out)
+        assert found is not None
+        password = server.secrets["press"].password
+        self.server, self.end, self.pause = server, time.monotonic() + seconds, pause
+        self.place = f"host=127.0.0.1 port={found[3]} user=press dbname=clinic password={password} sslmode=disable"
+        self.traffic = Traffic()
+        self.numbers = count()
+        self.counting = threading.Lock()
+
+    def new_question(self) -> str:
+        """Return a question that no other answer contains."""
+        with self.counting:
+            number = next(self.numbers)
+            self.traffic.charged += 1
+        pair, chosen = number % len(_BOUNDS), number // len(_BOUNDS) % len(_DEPTS)
+        low, high = _BOUNDS[pair]
+        return f"SELECT COUNT(*) AS n FROM visits WHERE cost >= {low} AND cost < {high} AND dept IN ({_DEPTS[chosen]})"  # noqa: S608
+
+    def repeat(self, name: str, step: Callable[[], None]) -> None:
+        """Do something until the end, and count it."""
+        while time.monotonic() < self.end:
+            try:
+                step()
+            except Exception as failure:
+                self.traffic.failures.append(f"{name}: {failure!r}")
+                return
+            self.traffic.requests[name] = self.traffic.requests.get(name, 0) + 1
+            time.sleep(self.pause)
+
+    def by_http(self) -> None:
+        with sfumato.connect(self.server.url, token=self.server.token()) as database:
+            sql = self.new_question()
+            answer = database.ask(sql, epsilon=str(EPSILON))
+            assert database.ask(sql, epsilon=str(EPSILON)).rows() == answer.rows()
+            assert database.reopen(answer.receipt.id).rows() == answer.rows()
+            database.explain(sql, epsilon="0.5")
+            database.budget()
+            assert database.history(20)
+
+    def by_psycopg(self) -> None:
+        with psycopg.connect(self.place, autocommit=True, connect_timeout=60) as session:
+            session.execute(f"SET sfumato.epsilon = '{float(EPSILON)}'")
+            sql = self.new_question().encode()
+            assert session.execute(sql).fetchone() == session.execute(sql).fetchone()
+            assert session.execute(_TABLES.encode()).fetchall()
+
+    def by_console(self) -> None:
+        server = self.server
+        form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": server.url.rstrip("/")}
+        reply = server.request("POST", "/login", urlencode({"token": server.token("visitor")}), form, None)
+        cookie = reply.headers["set-cookie"].partition(";")[0]
+        fields = {"sql": self.new_question(), "epsilon": str(float(EPSILON)), "by": "epsilon"}
+        answer = server.form("/ask-here", fields, cookie)
+        assert answer.status == 303, answer.status
+        page = answer.headers["location"].partition("#")[0]
+        assert server.request("GET", page, None, {"Cookie": cookie}, None).status == 200
+        assert server.request("GET", f"{page}.csv", None, {"Cookie": cookie}, None).status == 200
+        assert server.form("/logout", {}, cookie).status == 303
+
+    def by_strangers(self) -> None:
+        server = self.server
+        assert server.request("GET", "/budget", None, {"Authorization": "Bearer none"}, None).status == 401
+        assert server.get("/none", None).status == 404
+        assert server.post("/ask", b"{", None).status == 401
+        assert server.raw(b"nonsense\r\n\r\n")
+        assert server.get("/ready", None).status == 200
+
+    def by_owner(self) -> None:
+        """Write the same policy with another comment, and have everything read again."""
+        path = self.server.policy
+        path.write_text(f"# {next(self.numbers)}\n" + path.read_text().partition("\n")[2])
+        self.server.process.send_signal(signal.SIGHUP)
+        time.sleep(min(5.0, max(0.0, self.end - time.monotonic())))
+
+
+def run(folder: Path, seconds: float, pause: float) -> Traffic:
+    """Run all kinds of traffic for so many seconds."""
+    policy = make_clinic(folder, epsilon="100000", analyst="30000")
+    policy.write_text("# 0\n" + policy.read_text())
+    with Running(policy, names=("research", "press", "visitor")) as server:
+        course = _Course(server, seconds, pause)
+        kinds = (course.by_http, course.by_psycopg, course.by_console, course.by_strangers, course.by_owner)
+        threads = [threading.Thread(target=course.repeat, args=(kind.__name__[3:], kind)) for kind in kinds]
+        begun = time.monotonic()
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            course.traffic.memory.append((time.monotonic() - begun, server.memory()))
+            threads[0].join(SAMPLE_SECONDS)
+            time.sleep(0 if threads[0].is_alive() else 0.05)
+        assert course.traffic.failures == []
+    assert "Traceback" not in server.out
+    with sfumato.open(policy) as database:
+        database.verify()
+        counted = sum(database.as_analyst(name).charges() for name in ("research", "press", "visitor"))
+    assert counted == course.traffic.charged, f"{course.traffic.charged} questions, {counted} charges"
+    return course.traffic
+
+
+def main() -> None:
+    """Run it by hand."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--minutes", type=float, default=60)
+    options.add_argument("--pause", type=float, default=0.2, help="Seconds between two rounds of one kind of traffic.")
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        traffic = run(Path(folder), given.minutes * 60, given.pause)
+    sys.stdout.write(f"{traffic}\n")
+    if given.minutes >= 5 and traffic.slope > MAX_SLOPE_MIB_PER_HOUR:
+        sys.exit("The memory of the server grows.")
+
+
+if __name__ == "__main__":
+    main()
