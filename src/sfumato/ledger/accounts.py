@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Self
 
 from sfumato.errors import BadParameter, PolicyWeakened, quote_value
+from sfumato.ledger.approvals import BudgetRequest, list_requests
 from sfumato.ledger.budget import budget_of
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.history import HISTORY_PAGE, page_of
@@ -13,6 +14,8 @@ from sfumato.ledger.opening import existing_ledger, pending
 from sfumato.ledger.recorded_policy import DATASET, RecordedPolicy, recorded, with_caps
 from sfumato.ledger.state import is_digest
 from sfumato.policy.policy import Policy
+
+_MAX_LISTED_REQUESTS = 2**31
 
 
 class Accounts:
@@ -44,6 +47,10 @@ class Accounts:
         """Return what was charged to an account, or to all, newest first: a page, as `Database.history` does."""
         page = page_of(limit, before)
         return () if self._ledger is None else self._ledger.history(account, *page)
+
+    def requests(self) -> list[BudgetRequest]:
+        """Return the requests of all accounts, the oldest first."""
+        return [] if self._ledger is None else list_requests(self._ledger, None, _MAX_LISTED_REQUESTS)[::-1]
 
     def verify(self) -> Verified | None:
         """Have the second reader compute every hash and every sum again; None where there is no ledger yet."""
