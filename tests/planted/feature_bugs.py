@@ -17,8 +17,8 @@ from tests.planted.identity_bugs import IDENTITY_BUGS
 from tests.planted.lasting_bugs import LASTING_BUGS
 from tests.planted.leftover_bugs import LEFTOVER_BUGS
 from tests.planted.marks_bugs import MARKS_BUGS
-from tests.planted.numbers_bugs import NUMBERS_BUGS
 from tests.planted.noisy_values_bugs import NOISY_VALUES_BUGS
+from tests.planted.numbers_bugs import NUMBERS_BUGS
 from tests.planted.operator_bugs import OPERATOR_BUGS
 from tests.planted.outside_bugs import OUTSIDE_BUGS
 from tests.planted.papers_bugs import PAPERS_BUGS

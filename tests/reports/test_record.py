@@ -14,6 +14,7 @@ from tests.made_up_clinic import fresh_clinic
 import sfumato
 from sfumato.cli import main
 from sfumato.errors import BadParameter
+from sfumato.reports.checklist import BOTTOM, MIDDLE, TOP
 from sfumato.reports.record import OWNERS_FIELDS, UNKNOWN, make_record, record_json, record_schema, record_yaml
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -64,6 +65,16 @@ def test_a_record_without_a_field_or_with_another_one_does_not_fit(tmp_path: Pat
             _valid(record)
         del part["more"]
     _valid(record)
+
+
+def test_the_checklist_has_the_levels_of_the_guidelines_and_the_topics_of_the_page(tmp_path: Path) -> None:
+    items = make_record(POLICY | {"source": f"parquet:{tmp_path}"})["nist_sp_800_226"]
+    page = (Path(__file__).resolve().parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
+    for level in (TOP, MIDDLE, BOTTOM):
+        topics = [item["topic"] for item in items if item["level"] == level]
+        assert f"| {level} | {', '.join(topics)} |" in page
+    assert {item["level"] for item in items} == {TOP, MIDDLE, BOTTOM}
+    assert f"a checklist of {len(items)} topics" in page
 
 
 def test_a_record_says_what_the_ledger_says(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from sfumato.errors import BadParameter, PolicyWeakened, quote_value
+from sfumato.ledger.approvals import BudgetRequest, list_requests
 from sfumato.ledger.caps import account_budgets
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.history import HISTORY_PAGE, page_of
@@ -14,6 +15,8 @@ from sfumato.ledger.opening import existing_ledger, pending
 from sfumato.ledger.recorded_policy import DATASET, RecordedPolicy, recorded
 from sfumato.ledger.state import EMPTY, is_digest, under
 from sfumato.policy.policy import Policy
+
+_MAX_LISTED_REQUESTS = 2**31
 
 
 class Accounts:
@@ -45,6 +48,10 @@ class Accounts:
         """Return what was charged to an account, or to all, newest first: a page, as `Database.history` does."""
         page = page_of(limit, before)
         return () if self._ledger is None else self._ledger.history(account, *page)
+
+    def requests(self) -> list[BudgetRequest]:
+        """Return the requests of all accounts, the oldest first."""
+        return [] if self._ledger is None else list_requests(self._ledger, None, _MAX_LISTED_REQUESTS)[::-1]
 
     def verify(self) -> Verified | None:
         """Have the second reader compute every hash and every sum again; None where there is no ledger yet."""

@@ -1,4 +1,8 @@
-"""A checklist after NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees: what holds."""
+"""A checklist after NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees: what holds.
+
+The guidelines arrange what a guarantee depends on as a pyramid: each level needs the levels below. The topics are those
+of the pyramid and of the hazards that the guidelines name; the questions are in our words.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,6 +12,8 @@ from sfumato.ledger.windows import unlimited_text
 from sfumato.policy.describing import units_of
 from sfumato.policy.policy import Policy, RowUnit
 
+TOP, MIDDLE, BOTTOM = "top: the guarantee", "middle: algorithms", "bottom: the system around it"
+"""Levels of the pyramid: parameters and unit; algorithms, utility and bias; security, trust and data collection."""
 ENFORCED, OWNER, OPEN = "enforced", "depends on the owner", "not covered"
 
 
@@ -15,6 +21,7 @@ ENFORCED, OWNER, OPEN = "enforced", "depends on the owner", "not covered"
 class ChecklistItem:
     """One topic of the guidelines: a question, how it stands with this policy, and why."""
 
+    level: str
     topic: str
     question: str
     status: str
@@ -22,7 +29,13 @@ class ChecklistItem:
 
     def document(self) -> dict[str, str]:
         """Return the item as a dict of texts."""
-        return {"topic": self.topic, "question": self.question, "status": self.status, "answer": self.answer}
+        return {
+            "level": self.level,
+            "topic": self.topic,
+            "question": self.question,
+            "status": self.status,
+            "answer": self.answer,
+        }
 
 
 def checklist(policy: Policy) -> Iterator[ChecklistItem]:
@@ -32,60 +45,98 @@ def checklist(policy: Policy) -> Iterator[ChecklistItem]:
     by_row = [table.name for table in private if isinstance(table.unit, RowUnit)]
     every = policy.budget.every
     yield ChecklistItem(
+        TOP,
         "privacy parameters",
         "Which ε and δ hold for all releases together?",
         ENFORCED if every is None else OPEN,
         str(total) if every is None else unlimited_text(total, every),
     )
     yield ChecklistItem(
+        TOP,
+        "variant of the definition",
+        "Which definition holds, and which databases count as neighbours?",
+        ENFORCED,
+        f"{'(ε, δ)' if policy.budget.delta else 'Pure ε'}-differential privacy; neighbours: {policy.neighbours.value}.",
+    )
+    yield ChecklistItem(
+        TOP,
         "unit of privacy",
         "Is the unit of privacy a person?",
         OWNER,
         units_of(private) + (f". Rows, not people, are protected in: {', '.join(by_row)}" if by_row else ""),
     )
     yield ChecklistItem(
+        TOP,
         "contribution bounds",
         "Is the contribution of each unit bounded?",
         ENFORCED,
         "Extra rows are dropped at registration, and values are clipped to declared bounds in every statement.",
     )
     yield ChecklistItem(
+        TOP,
         "composition",
         "Are all releases counted, also adaptive ones?",
         ENFORCED,
         "Each charge is durable in the ledger before data is read; a filter refuses what would exceed the budget.",
     )
     yield ChecklistItem(
+        TOP,
         "other releases",
         "Are releases by other systems about the same people counted?",
         OPEN,
         "The ledger tracks its own answers only. Losses of other publications add up.",
     )
     yield ChecklistItem(
-        "trust model",
-        "Who sees the data without noise?",
-        OWNER,
-        "Central model: the data owner and those who operate the machine.",
-    )
-    yield ChecklistItem(
+        MIDDLE,
         "correctness of mechanisms",
         "Are mechanisms proved and tested?",
         ENFORCED,
         "Each mechanism has a written proof. Tests compare exact distributions. No independent review yet.",
     )
     yield ChecklistItem(
+        MIDDLE,
         "floating point",
         "Is noise protected against floating-point attacks?",
         ENFORCED,
         "Sums are integers on a public grid, and samplers are exact.",
     )
     yield ChecklistItem(
+        MIDDLE,
         "randomness",
         "Is the random source cryptographic?",
         ENFORCED,
         "AES-256-CTR, seeded by the operating system, without a seed parameter.",
     )
     yield ChecklistItem(
+        MIDDLE,
+        "group keys",
+        "Can the presence of a group reveal a person?",
+        ENFORCED,
+        "Keys are declared, or selected privately at a delta that the quote states.",
+    )
+    yield ChecklistItem(
+        MIDDLE,
+        "utility",
+        "Do releases state their error?",
+        ENFORCED,
+        "Each number has an interval. Bias from bounds is estimated where budget.truncation pays for it.",
+    )
+    yield ChecklistItem(
+        MIDDLE,
+        "bias and fairness",
+        "Were effects on small groups considered?",
+        OWNER,
+        "Noise has the same size for every group, so small groups have larger relative errors.",
+    )
+    yield ChecklistItem(
+        BOTTOM,
+        "trust model",
+        "Who sees the data without noise?",
+        OWNER,
+        "Central model: the data owner and those who operate the machine.",
+    )
+    yield ChecklistItem(
+        BOTTOM,
         "timing",
         "Are response times independent of the data?",
         OPEN if policy.padding is None else ENFORCED,
@@ -94,38 +145,31 @@ def checklist(policy: Policy) -> Iterator[ChecklistItem]:
         else f"A server answers at multiples of {policy.padding} seconds.",
     )
     yield ChecklistItem(
+        BOTTOM,
         "side channels of messages",
         "Do errors, prices or plans depend on the data?",
         ENFORCED,
         "Acceptance and price depend on text, policy, public tables and ledger only.",
     )
     yield ChecklistItem(
-        "group keys",
-        "Can the presence of a group reveal a person?",
-        ENFORCED,
-        "Keys are declared, or selected privately at a delta that the quote states.",
-    )
-    yield ChecklistItem(
-        "utility",
-        "Do releases state their error?",
-        ENFORCED,
-        "Each number has an interval. Bias from bounds is estimated where budget.truncation pays for it.",
-    )
-    yield ChecklistItem(
-        "bias and fairness",
-        "Were effects on small groups considered?",
-        OWNER,
-        "Noise has the same size for every group, so small groups have larger relative errors.",
-    )
-    yield ChecklistItem(
+        BOTTOM,
         "access control",
         "Is access authenticated and limited?",
         ENFORCED,
         f"{len(policy.analysts)} analyst accounts with budgets. A server asks for tokens, which can be revoked.",
     )
     yield ChecklistItem(
-        "storage and collection",
+        BOTTOM,
+        "storage",
         "Is the stored data protected otherwise?",
         OWNER,
         "The bounded copy and its salt are readable by the owner only. Encryption of the disk is the owner's task.",
+    )
+    yield ChecklistItem(
+        BOTTOM,
+        "data collection",
+        "Was no more collected than is needed, and with a right to do so?",
+        OWNER,
+        f"Questions can use {sum(len(table.columns) for table in policy.tables)} declared columns, and no others. "
+        "What is collected, and why, is outside of differential privacy.",
     )

@@ -27,7 +27,8 @@ p, ul { margin: 0.3em 0; }
 .subtitle { color: #555; }
 table { border-collapse: collapse; margin: 0.6em 0; width: 100%; }
 th, td { border-bottom: 1px solid #ccc; padding: 0.2em 0.5em; text-align: left; vertical-align: top; }
-td { overflow-wrap: anywhere; }
+td { overflow-wrap: break-word; }
+td:last-child { overflow-wrap: anywhere; }
 .number { text-align: right; white-space: nowrap; }
 .signature { margin-top: 2.2em; border-top: 1px solid #000; width: 70%; padding-top: 0.2em; font-size: 0.9em; }
 .details { margin-top: 2em; border-top: 3px double #999; padding-top: 0.5em; }

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from sfumato.accounting.loss import round_down, round_up
 from sfumato.accounts import accounts as open_accounts
 from sfumato.ledger.accounts import Accounts
+from sfumato.ledger.approvals import BudgetRequest, RequestState
 from sfumato.ledger.history import Entry
 from sfumato.ledger.ledger import Verified
 from sfumato.policy.canonical import policy_hash
@@ -28,6 +29,7 @@ from sfumato.reports.document import DataTable, Paragraph, ReportBlock, ReportDo
 from sfumato.reports.promise import detail_sections, percent_up, summary_sections
 
 _VERSION = version("sfumato")
+_GRANTED = (RequestState.APPROVED, RequestState.USED)
 ROLES = ("Data owner", "Data protection officer, ethics board or works council")
 
 
@@ -46,7 +48,11 @@ def _report(policy: Policy, accounts: Accounts, questions: bool, now: datetime) 
     entries, verified = all_entries(accounts), accounts.verify()
     so_far = ReportSection("What was used so far", (Paragraph(_so_far(accounts, entries, verified)),))
     sign = ReportSection("Signatures", (SignatureLines(ROLES),))
-    details = [*detail_sections(policy), *_answered(policy, accounts, entries), _ledger(policy, accounts, verified)]
+    details = [
+        *detail_sections(policy),
+        *_answered(policy, accounts, entries, questions),
+        _ledger(policy, accounts, verified),
+    ]
     details += [_versions(policy, entries), _limits(policy)]
     if questions:
         details.append(_questions(entries))
@@ -72,7 +78,9 @@ def _so_far(accounts: Accounts, entries: Sequence[Entry], verified: Verified | N
     )
 
 
-def _answered(policy: Policy, accounts: Accounts, entries: Sequence[Entry]) -> Iterator[ReportSection]:
+def _answered(
+    policy: Policy, accounts: Accounts, entries: Sequence[Entry], with_texts: bool
+) -> Iterator[ReportSection]:
     note = Paragraph(
         "Sums of prices bound what was revealed. With a positive δ, answers together reveal less than this sum."
     )
@@ -98,7 +106,38 @@ def _answered(policy: Policy, accounts: Accounts, entries: Sequence[Entry]) -> I
     states = Counter(entry.state for entry in entries)
     if failed := states["failed"]:
         blocks.append(Paragraph(f"{failed:,} of them were charged and have no answer. Nothing is refunded."))
+    if not with_texts:
+        blocks.append(
+            Paragraph(
+                "The texts of questions are left out of this report, because they may name what an analyst suspects. "
+                "The data owner can see them."
+            )
+        )
     yield ReportSection("What was answered", tuple(blocks))
+    if granted := [request for request in accounts.requests() if request.loss and request.state in _GRANTED]:
+        yield _exceptions(granted)
+
+
+def _exceptions(granted: Sequence[BudgetRequest]) -> ReportSection:
+    rows = tuple(
+        (
+            f"{request.time:%Y-%m-%d}",
+            request.account,
+            round_up(request.loss.epsilon) if request.loss else "",
+            request.state.value,
+            f"beyond the role: {', '.join(request.names)}" if request.for_rights else "beyond the budget",
+        )
+        for request in granted
+    )
+    words = (
+        "An analyst can ask the data owner for one question beyond their budget or their role. Each approval pays for "
+        "one answer, once. The dataset's budget includes it."
+    )
+    headings = ("filed on", "account", "ε", "state", "what was granted")
+    return ReportSection(
+        "Exceptions that the owner approved",
+        (Paragraph(words), DataTable(headings, rows, (False, False, True, False, False))),
+    )
 
 
 def _totals_table(name: str, totals: Sequence[AnsweredTotals]) -> DataTable:

@@ -73,7 +73,7 @@ async def _page(request: Request, caller: Caller, refusal: Refusal | None = None
     gate = gate_of(request)
     found = await gate.serve(caller, "requests", lambda database: database.requests.list(MAX_LISTED_REQUESTS))
     budget = await gate.budget(caller)
-    reviews: dict[int, str] = {}
+    reviews: dict[int, views.RequestReview] = {}
     if caller.account == OWNER:
         waiting = [one.id for one in found if one.for_rights and one.state is RequestState.WAITING]
         reviews = {place: await _review(gate, caller, place) for place in waiting}
@@ -81,13 +81,13 @@ async def _page(request: Request, caller: Caller, refusal: Refusal | None = None
     return views.RequestsPage(gate.policy.name, name, budget, found, gate.round_time, refusal, reviews)
 
 
-async def _review(gate: Gateway, caller: Caller, place: int) -> str:
+async def _review(gate: Gateway, caller: Caller, place: int) -> views.RequestReview:
     """Say what a request for rights needs and costs, or why it cannot be answered."""
     try:
         quote = await gate.serve(caller, "review", lambda database: database.requests.review(place))
     except Refusal as refusal:
-        return f"This question cannot be answered. {refusal.what} {refusal.why}"
-    return f"{quote.notes[0]} The answer costs {loss_text(quote.loss)}."
+        return views.RequestReview(f"This question cannot be answered. {refusal.what} {refusal.why}", False)
+    return views.RequestReview(f"{quote.notes[0]} The answer costs {loss_text(quote.loss)}.", True)
 
 
 APPROVAL_PAGES = (

@@ -7,7 +7,14 @@ from markupsafe import Markup
 
 from sfumato.accounting.loss import percent_up, round_up
 from sfumato.planning.notes.note import more_notes
-from sfumato.server.console.wording import column_facts, left_text, loss_text, request_fields, used_percent
+from sfumato.server.console.wording import (
+    column_facts,
+    left_text,
+    loss_text,
+    request_fields,
+    requested_text,
+    used_percent,
+)
 from sfumato.server.link_root import ROOT_PATH
 
 
@@ -38,6 +45,7 @@ _ENVIRONMENT.filters |= {
     "column_facts": column_facts,
     "left_text": left_text,
     "loss_text": loss_text,
+    "requested_text": requested_text,
     "more_notes": more_notes,
     "quote": lambda text: quote(text, safe="", errors="replace"),
     "percent_up": percent_up,

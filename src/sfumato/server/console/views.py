@@ -92,6 +92,14 @@ class OwnerPage:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestReview:
+    """What a waiting request for names needs and costs, or why it cannot be answered: the owner's to see."""
+
+    text: str
+    can_be_granted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RequestsPage:
     """Values of the page of requests."""
 
@@ -102,8 +110,8 @@ class RequestsPage:
     requests: Sequence[BudgetRequest]
     round_time: Callable[[datetime], datetime]
     refusal: Refusal | None = None
-    reviews: Mapping[int, str] = field(default_factory=dict)
-    """By id, what each waiting request for rights needs and costs: the owner's to see."""
+    reviews: Mapping[int, RequestReview] = field(default_factory=dict)
+    """By id, for the owner."""
 
 
 @dataclass(frozen=True, slots=True)

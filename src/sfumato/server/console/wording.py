@@ -113,6 +113,12 @@ def request_fields(request: BudgetRequest) -> dict[str, str]:
     return {"by": "epsilon", "epsilon": str(request.price.get("epsilon", ""))}
 
 
+def requested_text(request: BudgetRequest) -> str:
+    """Return the price that a request names, while its cost is not known."""
+    fields = request_fields(request)
+    return f"at most ε {fields['epsilon']}" if "epsilon" in fields else f"within ±{fields['margin']}"
+
+
 def percent_text(part: Fraction) -> str:
     """Return a share as a percentage where that is short, else as the fraction that it is.
 
