@@ -163,15 +163,13 @@ class Database:
 
     def _answer(self, asked: Prepared, key: str | None, tell: Progress) -> list[Release]:
         """Charge, read, add noise: the one place where questions look at private rows."""
+        fresh: list[tuple[NoisyResult, Receipt]] = []
 
         def release(charge: Charge, source: Source) -> str:
             tell("run", "")
             noisy = _noisy(asked, source, tell)
-            receipt = self._receipt(asked, charge.receipt, charge, noisy)
-            if asked.combined is not None:
-                receipt = replace(receipt, rests_on=asked.combined.rests_on)
-            if asked.refinement is not None:
-                receipt = replace(receipt, refines=asked.refinement.receipt)
+            receipt = asked.with_sources(self._receipt(asked, charge.receipt, charge, noisy))
+            fresh.append((noisy, receipt))
             return answer_to_json(receipt, noisy, asked)
 
         tell("charge", "")
@@ -185,7 +183,7 @@ class Database:
         except BudgetExhausted as refusal:
             failure = afforded(self.payer.ledger, self.account, asked.plan.private, asked.price_target, refusal)
         else:
-            return self._open_stored(asked, stored)
+            return self._shown(asked, *fresh[0]) if fresh else self._open_stored(asked, stored)
         raise failure  # with what the rest of the budget would buy
 
     def explain(
@@ -432,7 +430,9 @@ class Database:
         )
 
     def _open_stored(self, asked: Prepared, stored: str) -> list[Release]:
-        noisy, receipt = answer_from_json(stored, asked)
+        return self._shown(asked, *answer_from_json(stored, asked))
+
+    def _shown(self, asked: Prepared, noisy: NoisyResult, receipt: Receipt) -> list[Release]:
         bounds = self._truncation_bounds(asked, receipt)
         receipt = replace(receipt, units=asked.units)  # as this account may name them
         plans = asked.outcomes

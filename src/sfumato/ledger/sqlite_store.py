@@ -16,6 +16,7 @@ from sfumato.errors import LedgerDamaged, Refusal
 from sfumato.ledger.anchor import Anchor, digest_of, prepare_anchor, read_anchor, write_anchor
 from sfumato.ledger.chain import Row
 from sfumato.ledger.damage import RESTORE_ANCHOR, damaged, unavailable
+from sfumato.ledger.sqlite_readers import Readers
 from sfumato.ledger.store import (
     FAMILY,
     FOLLOW_UPS,
@@ -70,6 +71,7 @@ class SqliteStore:
         self._path = path
         self._lock = FileLock(_beside(path, "lock"))
         self._changed = False
+        self._readers = Readers(path)
         self._anchor_is_behind = False
         """Whether entries may be durable that the anchor does not know. Nothing is answered then."""
         try:
@@ -204,14 +206,13 @@ class SqliteStore:
             yield map(Row._make, found)
 
     def settled(self, receipt: str) -> tuple[Row, Row] | None:
-        with _failing_closed(), closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)) as connection:
+        with self._reading() as connection:
             return settled_rows(
-                lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values), "?", receipt
+                lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values).fetchall(), "?", receipt
             )
 
     def charges(self, account: str | None, before: int, limit: int) -> list[tuple[Row, Row | None]]:
-        with _failing_closed(), closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)) as connection:
-            connection.execute("BEGIN")
+        with self._reading() as connection:
             return charge_rows(
                 lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values).fetchall(),
                 "?",
@@ -221,8 +222,7 @@ class SqliteStore:
             )
 
     def beginning(self, account: str, version: str, text: str, limit: int) -> list[tuple[Row, Row | None]]:
-        with _failing_closed(), closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)) as connection:
-            connection.execute("BEGIN")
+        with self._reading() as connection:
             return beginning_rows(
                 lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values).fetchall(),
                 "?",
@@ -241,7 +241,7 @@ class SqliteStore:
             return int(found.fetchone()[0])
 
     def family(self, account: str, version: str, family: str, limit: int) -> list[Row]:
-        with _failing_closed(), closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)) as connection:
+        with self._reading() as connection:
             return family_rows(
                 lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values).fetchall(),
                 "?",
@@ -252,8 +252,7 @@ class SqliteStore:
             )
 
     def requests(self, account: str | None, limit: int) -> list[list[Row]]:
-        with _failing_closed(), closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)) as connection:
-            connection.execute("BEGIN")
+        with self._reading() as connection:
             return request_rows(
                 lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values).fetchall(),
                 "?",
@@ -266,11 +265,18 @@ class SqliteStore:
         with _failing_closed():
             return int(self._connection.execute(statement, (account, since)).fetchone()[0])
 
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection that sees one state of the file. Another file in its place is read as what it is."""
+        with _failing_closed(), self._readers.reading(keep=_identity(self._path) == self._identity) as connection:
+            yield connection
+
     def verify(self) -> Verified:
         return verify_file(self._path)
 
     def close(self) -> None:
         """Fold the log into the file and seal it; where that is not possible now, the chain still protects it."""
+        self._readers.close()
         with suppress(Refusal), _failing_closed(), self._lock.held():
             if self._changed and _identity(self._path) == self._identity:
                 self._seal()
@@ -287,7 +293,7 @@ class SqliteStore:
             write_anchor(anchor_path, Anchor(anchor.sequence, anchor.head, digest_of(self._path)))
 
     def abandon(self) -> None:
-        _INHERITED.append(self._connection)
+        _INHERITED.extend((self._connection, *self._readers.abandon()))
         self._lock.close()
 
 
