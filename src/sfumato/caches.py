@@ -1,10 +1,11 @@
 """Caches that are limited in bytes, for each owner and in total."""
 
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import chain
 from sys import getsizeof
 from threading import Lock
 from typing import Any
@@ -60,9 +61,20 @@ class SizedCache:
             self._owned[entry.owner].move_to_end(key)
             return entry.value
 
-    def put(self, key: Hashable, value: object, owner: Hashable = None) -> None:
-        """Hold a value for an owner; one that is too large by itself is not held."""
-        size = _OVERHEAD_BYTES + size_of((key, value))
+    def put(
+        self,
+        key: Hashable,
+        value: object,
+        owner: Hashable = None,
+        *,
+        counted: Iterable[object] = (),
+        counted_bytes: int = 0,
+    ) -> None:
+        """Hold a value for an owner; one that is too large by itself is not held.
+
+        `counted` are parts of it whose bytes are known already: `counted_bytes`, which are added.
+        """
+        size = _OVERHEAD_BYTES + counted_bytes + size_of((key, value), counted)
         with self._lock:
             while self._gone:
                 self._drop_all(self._gone.popleft())
@@ -100,40 +112,46 @@ class SizedCache:
             del self._owned[entry.owner], self._bytes[entry.owner]
 
 
-def size_of(thing: object) -> int:
+def size_of(thing: object, counted: Iterable[object] = ()) -> int:
     """Return the bytes of a value and of everything in it: containers and records, each object once.
 
-    What a record shares with others is counted with each of them, so that it is rather too much.
+    What a record shares with others is counted with each of them, so that it is rather too much. Parts that are
+    `counted` elsewhere are left out, with what is in them and nowhere else.
     """
-    total, seen, waiting = 0, set(), [thing]
+    total, seen, waiting = 0, set(map(id, counted)), [thing]
     while waiting:
         part = waiting.pop()
         if id(part) in seen:
             continue
         seen.add(id(part))
-        if type(part) in _ATOMS:
-            total += getsizeof(part)
-            continue
-        if isinstance(part, type | Enum):
+        kind: Any = type(part)
+        parts = _parts_of(kind)
+        if parts is None:
             continue
         total += getsizeof(part)
-        if isinstance(part, tuple | list | set | frozenset):
-            waiting.extend(part)
-        elif isinstance(part, Mapping):
-            waiting.extend(part.keys())
-            waiting.extend(part.values())
-        else:
-            waiting.extend(_fields(part))
+        waiting.extend(parts(part))
     return total
 
 
-def _fields(record: object) -> list[object]:
-    kind: Any = type(record)
-    held = (getattr(record, name, _ABSENT) for name in _slots(kind))
+@lru_cache(maxsize=1024)
+def _parts_of(kind: Any) -> Callable[[Any], Iterable[object]] | None:
+    """Return how the parts of a value of this type are found; None where it is shared by the whole process."""
+    if kind in _ATOMS:
+        return lambda _: ()
+    if issubclass(kind, type | Enum):
+        return None
+    if issubclass(kind, tuple | list | set | frozenset):
+        return lambda part: part
+    if issubclass(kind, Mapping):
+        return lambda part: chain(part.keys(), part.values())
+    return partial(_fields, _slots(kind))
+
+
+def _fields(slots: tuple[str, ...], record: object) -> list[object]:
+    held = [getattr(record, name, _ABSENT) for name in slots]
     return [*getattr(record, "__dict__", {}).values(), *(value for value in held if value is not _ABSENT)]
 
 
-@lru_cache(maxsize=1024)
 def _slots(kind: Any) -> tuple[str, ...]:
     """Return the names of a record's slots, its parents' included."""
     found: list[str] = []

@@ -172,17 +172,13 @@ class Database:
 
     def _answer(self, asked: Prepared, key: str | None, tell: Progress) -> list[Release]:
         """Charge, read, add noise: the one place where questions look at private rows."""
-        charged: list[Charge] = []
+        fresh: list[tuple[NoisyResult, Receipt]] = []
 
         def release(charge: Charge, source: Source) -> str:
-            charged.append(charge)
             tell("run", "")
             noisy = _noisy(asked, source, tell)
-            receipt = self._receipt(asked, charge.receipt, charge, noisy)
-            if asked.combined is not None:
-                receipt = replace(receipt, rests_on=asked.combined.rests_on)
-            if asked.refinement is not None:
-                receipt = replace(receipt, refines=asked.refinement.receipt)
+            receipt = asked.with_sources(self._receipt(asked, charge.receipt, charge, noisy))
+            fresh.append((noisy, receipt))
             return answer_to_json(receipt, noisy, asked)
 
         tell("charge", "")
@@ -196,7 +192,8 @@ class Database:
         except BudgetExhausted as refusal:
             failure = afforded(self.payer.ledger, self.account, asked.plan.private, asked.price_target, refusal)
         else:
-            return [replace(one, repeated=not charged) for one in self._open_stored(asked, stored)]
+            shown = self._shown(asked, *fresh[0]) if fresh else self._open_stored(asked, stored)
+            return [replace(one, repeated=not fresh) for one in shown]
         raise failure  # with what the rest of the budget would buy
 
     def explain(
@@ -429,7 +426,9 @@ class Database:
         return make_receipt(asked, name, self.payer, self.policy, self.timing, charge, noisy)
 
     def _open_stored(self, asked: Prepared, stored: str) -> list[Release]:
-        noisy, receipt = answer_from_json(stored, asked)
+        return self._shown(asked, *answer_from_json(stored, asked))
+
+    def _shown(self, asked: Prepared, noisy: NoisyResult, receipt: Receipt) -> list[Release]:
         bounds = self._truncation_bounds(asked, receipt)
         receipt = replace(receipt, units=asked.units)  # as this account may name them
         plans = asked.outcomes

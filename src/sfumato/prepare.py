@@ -13,7 +13,7 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog, visible_catalog
 from sfumato.analysis.private_query import PrivateQuery
-from sfumato.caches import SizedCache
+from sfumato.caches import SizedCache, size_of
 from sfumato.engines.engine import Engine, Job
 from sfumato.engines.time_limit import PlanningClock
 from sfumato.errors import BadParameter, Setting, UnknownName, UnsupportedSql, quote_value
@@ -22,7 +22,8 @@ from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.one_time_grants import GrantedName, has_grant
 from sfumato.planning.budget_share import choose_plan
 from sfumato.planning.fingerprint import query_fingerprint, query_fingerprints, tables_read, uses_materialized_rows
-from sfumato.planning.measurement_identity import MeasurementIdentity, measurement_identity
+from sfumato.planning.measurement_identity import MeasurementIdentity, SharedParts, measurement_identity
+from sfumato.planning.notes.plan_notes import with_notes
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import PriceTarget, make_plans, parse_price_target
 from sfumato.planning.price_target import StoredPlanKey
@@ -37,6 +38,7 @@ from sfumato.query.parse import parse
 from sfumato.query.probes import without_reading
 from sfumato.query.relation import Options, Query
 from sfumato.release.noisy import NoisyResult
+from sfumato.release.receipt import Receipt
 from sfumato.release.stages import with_any_value
 
 MAX_QUERIES_PER_WORKLOAD = 100
@@ -163,6 +165,14 @@ class Prepared:
         """The identity of what is measured, under which the release is stored."""
         return self.names.fingerprint
 
+    def with_sources(self, receipt: Receipt) -> Receipt:
+        """Return a receipt that names the earlier answers which this one is made from."""
+        return replace(
+            receipt,
+            rests_on=receipt.rests_on if self.combined is None else self.combined.rests_on,
+            refines=receipt.refines if self.refinement is None else self.refinement.receipt,
+        )
+
     @property
     def fingerprint_digest(self) -> str:
         """The SHA-256 of the fingerprint, as stored releases name it."""
@@ -183,6 +193,18 @@ class AnalysedQuery:
     private: PrivateQuery
     key: Hashable = field(default=None, compare=False, repr=False)
     """What it is remembered by; None where it is not."""
+    bytes: int = field(default=0, compare=False, repr=False)
+    """The bytes of everything in it."""
+
+    @property
+    def parts(self) -> tuple[object, ...]:
+        """What its plans hold of it."""
+        parts: list[object] = [self.query, self.private, self.private.outcome, self.private.groups, self.key]
+        for group in self.private.groups:
+            parts += [group, group.rows, group.unit, group.keys, group.asked, group.contribution, group.combinations]
+            parts += [part for key in group.keys for part in (key, key.scalar, key.cells)]
+            parts += [part for one in group.asked for part in (one, one.aggregate, *one.aggregate.parts)]
+        return tuple(parts)
 
 
 class QueryPreparer:
@@ -268,10 +290,11 @@ class QueryPreparer:
             if price.stored_plan is None
             else price.stored_plan.index_in(plans, [(name.fingerprint, *name.older) for name in names])
         )
-        job = engine.prepare(with_any_value(plans[place]))
+        chosen = with_notes(plans[place])
+        job = engine.prepare(with_any_value(chosen))
         clock.check()
         written, units = (read.sql,), self._units(tables)
-        chosen, every = plans[place], tuple(zip(plans, names, strict=True))
+        every = tuple(zip(plans, names, strict=True))
         return Prepared(read.sql, target, chosen, job, names[place], engine, (chosen,), units, written, every)
 
     def prepare_workload(
@@ -319,7 +342,15 @@ class QueryPreparer:
         clock.check()
         written, units = tuple(analysed.sql for analysed in read), self._units(tables)
         return Prepared(
-            ";\n".join(written), target, plans[place], jobs[0], names[place], engine, outcomes, units, written
+            ";\n".join(written),
+            target,
+            with_notes(plans[place]),
+            jobs[0],
+            names[place],
+            engine,
+            outcomes,
+            units,
+            written,
         )
 
     def analyse_all(self, texts: object, engine: Engine) -> list[AnalysedQuery]:
@@ -336,16 +367,28 @@ class QueryPreparer:
         )
         if found is None:
             plans = make_plans(read.private, target)  # price and error known; data untouched
-            digest = self._tables_digest(tables)
+            digest, shared = self._tables_digest(tables), self._shared_parts(read)
+            new = not shared.flows
             by_text = query_fingerprints(read.query, plans, digest)
             names = [
-                ReleaseNames(measurement_identity(plan, digest), text)
+                ReleaseNames(measurement_identity(plan, digest, shared), text)
                 for plan, text in zip(plans, by_text, strict=True)
             ]
             found = plans, names
+            if new:
+                shared.max_plan_bytes = 2 * size_of((found, remembered), read.parts) // len(plans)
             if remembered is not None:  # what a share buys depends on the account
-                _QUERY_CACHE.put(remembered, found, self._owner)
+                known = read.bytes + len(plans) * shared.max_plan_bytes
+                _QUERY_CACHE.put(remembered, found, self._owner, counted=(remembered, found), counted_bytes=known)
+            if read.key is not None and new:
+                parts = (read.key, SharedParts)
+                _QUERY_CACHE.put(parts, shared, self._owner, counted=read.parts, counted_bytes=read.bytes)
         return found
+
+    def _shared_parts(self, read: AnalysedQuery) -> SharedParts:
+        """Return what the plans of a question have in common, at whatever price."""
+        found: SharedParts | None = None if read.key is None else _QUERY_CACHE.get((read.key, SharedParts))
+        return SharedParts() if found is None else found
 
     def _read(self, sql: str, parameters: object, engine: Engine, clock: PlanningClock) -> AnalysedQuery:
         bindings = bind(parameters)
@@ -358,8 +401,8 @@ class QueryPreparer:
         if read is None:
             read = self._analyse(sql, bindings, engine, clock)
             if not uses_materialized_rows(read.private):  # rows are let go of with their question
-                read = replace(read, key=key)
-                _QUERY_CACHE.put(key, read, self._owner)
+                read = replace(read, key=key, bytes=size_of((key, read)))
+                _QUERY_CACHE.put(key, read, self._owner, counted=(key, read), counted_bytes=read.bytes)
         engine.check(read.private)
         clock.check()
         return read

@@ -26,7 +26,7 @@ from sfumato.planning.aggregates.sum import SumColumn
 from sfumato.planning.canonical_flow import CanonicalFlow
 from sfumato.planning.column_origins import origins, shown_unchanged
 from sfumato.planning.derived_measurement import DerivedMeasurement, WeightedCells
-from sfumato.planning.measurement_identity import family_of, views_in, words_of
+from sfumato.planning.measurement_identity import MeasurementIdentity, family_of, views_in, words_of
 from sfumato.planning.notes.plan_notes import with_notes
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.quote import AnswerSource, Quote, make_quote
@@ -78,11 +78,13 @@ class ViewFinder:
     ledger: Ledger
     account: str | None
 
-    def views_of(self, plan: Plan, words: str, engine: Engine) -> dict[str, list[StoredGroup]]:
+    def views_of(self, plan: Plan, measured: MeasurementIdentity, engine: Engine) -> dict[str, list[StoredGroup]]:
         """Return the views of each group of a plan, by its label; empty where some group has none."""
+        words = words_of(measured)
         found = {}
-        for group in plan.groups:
-            views = list(self._views(group, words, engine)) if _is_plain(group) else []
+        for place, group in enumerate(plan.groups):
+            wanted = measured.signature_at(place)
+            views = list(self._views(group, wanted, words, engine)) if wanted is not None and _is_plain(group) else []
             if not views:
                 return {}
             found[group.group.label] = views
@@ -100,15 +102,13 @@ class ViewFinder:
             for group in plan.groups
         }
 
-    def _views(self, group: GroupPlan, words: str, engine: Engine) -> Iterator[StoredGroup]:
-        flow = CanonicalFlow(group.group.rows)
-        wanted = signature_of(group, flow, words)
-        if wanted is None:
-            return
+    def _views(self, group: GroupPlan, wanted: ViewSignature, words: str, engine: Engine) -> Iterator[StoredGroup]:
         accounts = self.ledger.accounts() if self.account is None else (self.account,)
-        given, refined = 0, set[str]()
+        given, refined, family = 0, set[str](), family_of([wanted.base])
+        flow: CanonicalFlow | None = None
         for account in accounts:
-            for question, receipt in self.ledger.charges_of_family(account, engine.version, family_of([wanted.base])):
+            for question, receipt in self.ledger.charges_of_family(account, engine.version, family):
+                flow = flow or CanonicalFlow(group.group.rows)
                 if not any(_may_answer(one, wanted, group, flow) for one in views_in(question)):
                     continue
                 entry = self.ledger.settled(receipt, account)
@@ -225,8 +225,7 @@ def from_views(asked: Prepared, finder: ViewFinder, *, at_any_accuracy: bool = F
     measured = asked.names.measured
     if measured is None or asked.plan.event is None or len(asked.outcomes) > 1:
         return asked
-    words, engine = words_of(measured), asked.engine
-    views = finder.views_of(asked.plan, words, engine)
+    views = finder.views_of(asked.plan, measured, asked.engine)
     if not views:
         return asked
     known = derive(asked.plan, views)

@@ -15,7 +15,6 @@ import sfumato
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.errors import BadParameter, NotKnown
 from sfumato.planning.canonical_flow import CanonicalFlow
-from sfumato.planning.measurement_identity import words_of
 from sfumato.planning.quote import AnswerSource
 from sfumato.planning.view_cells import GroupRows, cells_of
 from sfumato.prepare import Prepared, RequestedPrice
@@ -236,8 +235,8 @@ def test_bars_of_derived_and_combined_numbers_cover(own: sfumato.Database) -> No
     own.ask(VIEWS[4].replace("WHERE age > 4 ", ""), epsilon="1.01")
     asked = own.prepare("SELECT COUNT(*) AS n FROM visits", None, RequestedPrice("0.5", None, None, None))
     assert asked.names.measured is not None
-    words = words_of(asked.names.measured)
-    views = ViewFinder(own._preparation, own.payer.ledger, "").views_of(asked.plan, words, own.engine)
+    finder = ViewFinder(own._preparation, own.payer.ledger, "")
+    views = finder.views_of(asked.plan, asked.names.measured, own.engine)
     assert views
     source = HashSource(7)
     for made in (derive(asked.plan, views), derive(asked.plan, views, unmeasured(asked.plan))):

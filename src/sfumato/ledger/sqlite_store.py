@@ -16,6 +16,7 @@ from sfumato.errors import LedgerDamaged, Refusal
 from sfumato.ledger.anchor import Anchor, digest_of, prepare_anchor, read_anchor, write_anchor
 from sfumato.ledger.chain import Row
 from sfumato.ledger.damage import RESTORE_ANCHOR, damaged, unavailable
+from sfumato.ledger.sqlite_readers import Readers
 from sfumato.ledger.store import (
     FAMILY,
     FOLLOW_UPS,
@@ -71,6 +72,7 @@ class SqliteStore:
         self._path = path
         self._lock = FileLock(_beside(path, "lock"))
         self._changed = False
+        self._readers = Readers(path)
         self._anchor_is_behind = False
         """Whether entries may be durable that the anchor does not know. Nothing is answered then."""
         try:
@@ -206,9 +208,8 @@ class SqliteStore:
 
     @contextmanager
     def _one_moment(self) -> Iterator[FindRows]:
-        """Give what finds rows, all as of one moment; the writer is not waited for."""
-        with _failing_closed(), closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)) as connection:
-            connection.execute("BEGIN")
+        """Give what finds rows, all as of one moment. Another file in its place is read as what it is."""
+        with _failing_closed(), self._readers.reading(keep=_identity(self._path) == self._identity) as connection:
             yield lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values).fetchall()
 
     def settled(self, receipt: str) -> tuple[Row, Row] | None:
@@ -249,6 +250,7 @@ class SqliteStore:
 
     def close(self) -> None:
         """Fold the log into the file and seal it; where that is not possible now, the chain still protects it."""
+        self._readers.close()
         with suppress(Refusal), _failing_closed(), self._lock.held():
             if self._changed and _identity(self._path) == self._identity:
                 self._seal()
@@ -265,7 +267,7 @@ class SqliteStore:
             write_anchor(anchor_path, Anchor(anchor.sequence, anchor.head, digest_of(self._path)))
 
     def abandon(self) -> None:
-        _INHERITED.append(self._connection)
+        _INHERITED.extend((self._connection, *self._readers.abandon()))
         self._lock.close()
 
 

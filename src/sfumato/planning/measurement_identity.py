@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
-from sfumato.analysis.private_query import Cell, Group
+from sfumato.analysis.private_query import Cell, Key
+from sfumato.language.rel_nodes import RelNode
+from sfumato.language.scalar import Scalar
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.max_norm import MaxNormPart
 from sfumato.mechanisms.meetings import Meetings
@@ -25,6 +27,10 @@ FORM = "measurements 1"
 
 _VIEWS_INDEX = 4
 """The place of the views in an identity."""
+_DIGEST_CHARS = 64
+_DECODER = json.JSONDecoder()
+_MAX_SHARED_KEYS = 256
+"""Maximum number of digests of keys that the plans of one question share."""
 Placed = TypeVar("Placed")
 Choosing = Quantiles | PermuteAndFlip | Meetings | MatchedCount
 
@@ -56,12 +62,19 @@ class MeasurementIdentity:
     @property
     def cells(self) -> str:
         """The identity of all rows and keys: those who measure the same cells share it, and `text` begins with it."""
-        return json.loads(self.text)[1]  # type: ignore[no-any-return]
+        return self.text[PREFIX_CHARS - _DIGEST_CHARS - 1 : PREFIX_CHARS - 1]
+
+    def signature_at(self, place: int) -> ViewSignature | None:
+        """Return what the group at a place of the plan can be a view of."""
+        return next(
+            (known for one, known in zip(self.groups, self.signatures, strict=True) if one.place == place), None
+        )
 
 
 def words_of(identity: MeasurementIdentity) -> str:
     """Return the digest of the policy's words about the tables of an identity."""
-    return json.loads(identity.text)[2]  # type: ignore[no-any-return]
+    words, _ = _DECODER.raw_decode(identity.text, PREFIX_CHARS + 1)
+    return str(words)
 
 
 def cells_prefix(cells: str) -> str:
@@ -73,21 +86,52 @@ def cells_prefix(cells: str) -> str:
     return json.dumps([FORM, cells], separators=(",", ":"))[:-1]
 
 
-PREFIX_CHARS = len(cells_prefix("0" * 64))
+PREFIX_CHARS = len(cells_prefix("0" * _DIGEST_CHARS))
 
 
-def measurement_identity(plan: Plan, words: str) -> MeasurementIdentity | None:
+class SharedParts:
+    """What the identities of several plans of one question have in common: flows of rows, and digests of keys.
+
+    Both are functions of objects that are found by their id, so each is kept beside what was made of it.
+    """
+
+    def __init__(self) -> None:
+        self.flows: dict[int, tuple[RelNode, CanonicalFlow]] = {}
+        self.max_plan_bytes = 0
+        """Twice the bytes of a plan of the question at one price: those at another have as many parts."""
+        self._keys: dict[tuple[int, int, Scalar, bool, bool], tuple[Key, str]] = {}
+
+    def flow(self, rows: RelNode) -> CanonicalFlow:
+        """Return the canonical flow of rows."""
+        found = self.flows.get(id(rows))
+        if found is None:
+            found = self.flows[id(rows)] = rows, CanonicalFlow(rows)
+        return found[1]
+
+    def key(self, key: Key, flow: CanonicalFlow) -> str:
+        """Return the digest of a key over a flow."""
+        part = id(flow), id(key.cells), key.scalar, key.has_remainder, key.null_is_apart
+        found = self._keys.get(part)
+        if found is None:
+            if len(self._keys) >= _MAX_SHARED_KEYS:
+                self._keys.clear()
+            found = self._keys[part] = key, _key(key, flow)
+        return found[1]
+
+
+def measurement_identity(plan: Plan, words: str, shared: SharedParts | None = None) -> MeasurementIdentity | None:
     """Return what a plan measures, with the digest of the policy's words about its tables.
 
     None where a group reads noisy numbers: then its rows are not a function of the snapshot.
     """
+    shared = shared or SharedParts()
     try:
         selecting = [(place, group) for place, group in enumerate(plan.groups) if group.is_bound_selection]
-        flows = [CanonicalFlow(group.group.rows) for group in plan.groups]
+        flows = [shared.flow(group.group.rows) for group in plan.groups]
         selections = {
-            group.group.label: _selects(*_group(group, place, {}, flows[place])) for place, group in selecting
+            group.group.label: _selects(*_group(group, place, {}, flows[place], shared)) for place, group in selecting
         }
-        groups = [_group(group, place, selections, flows[place]) for place, group in enumerate(plan.groups)]
+        groups = [_group(group, place, selections, flows[place], shared) for place, group in enumerate(plan.groups)]
     except NoisyInputError:
         return None
     ordered = _in_order(groups, lambda group: group[0])
@@ -124,10 +168,10 @@ def _selects(_text: list[object], placed: MeasuredGroup) -> str:
 
 
 def _group(
-    plan: GroupPlan, place: int, selections: dict[str, str], flow: CanonicalFlow
+    plan: GroupPlan, place: int, selections: dict[str, str], flow: CanonicalFlow, shared: SharedParts
 ) -> tuple[list[object], MeasuredGroup]:
     group = plan.group
-    keys = _in_order(enumerate(_keys(group, flow)), lambda key: key[1])
+    keys = _in_order(enumerate(shared.key(key, flow) for key in group.keys), lambda key: key[1])
     order = tuple(at for at, _ in keys)
     combinations = None
     if group.combinations is not None:
@@ -145,18 +189,15 @@ def _group(
     return text, MeasuredGroup(place, order, names, cells, quantities)
 
 
-def _keys(group: Group, flow: CanonicalFlow) -> list[str]:
-    return [
-        digest(
-            [
-                flow.data(key.scalar),
-                None if key.cells is None else _cells_data(key.cells, tuple(map(type, key.cells))),
-                key.has_remainder,
-                *(["null"] if key.null_is_apart else []),
-            ]
-        )
-        for key in group.keys
-    ]
+def _key(key: Key, flow: CanonicalFlow) -> str:
+    return digest(
+        [
+            flow.data(key.scalar),
+            None if key.cells is None else _cells_data(key.cells, tuple(map(type, key.cells))),
+            key.has_remainder,
+            *(["null"] if key.null_is_apart else []),
+        ]
+    )
 
 
 @lru_cache(maxsize=16)

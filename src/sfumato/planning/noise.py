@@ -87,8 +87,14 @@ def best_noise(
 def fraction_of_fresh_budget(noise: Noise, cap: PrivacyLoss) -> Fraction:
     """Return the share of a fresh budget that noise uses, or what it costs where that is no share."""
     event = event_of(noise[0])
-    used = None if event is None or not cap.epsilon else Filter(cap.epsilon, cap.delta).used_after(event)
+    used = None if event is None or not cap.epsilon else _used_of_fresh(event, cap)
     return noise[1].epsilon if used is None else used
+
+
+@lru_cache(maxsize=256)
+def _used_of_fresh(event: Event, cap: PrivacyLoss) -> Fraction | None:
+    """Return the share of a fresh budget of `cap` that an event uses. Plans of one question often have one event."""
+    return Filter(cap.epsilon, cap.delta).used_after(event)
 
 
 def pure_noise(needs: tuple[MeasurementSet, ...], epsilon: Fraction, delta: Fraction) -> Noise:

@@ -94,13 +94,14 @@ def parse_price_target(
 
 
 def make_plan(private: PrivateQuery, wish: PriceTarget) -> Plan:
-    """Return the plan of a query for an account that has spent nothing, or refuse."""
-    return make_plans(private, wish)[0]
+    """Return the plan of a query for an account that has spent nothing, with its notes, or refuse."""
+    return with_notes(make_plans(private, wish)[0])
 
 
 def make_plans(private: PrivateQuery, wish: PriceTarget, outcomes: tuple[ProjectNode, ...] = ()) -> tuple[Plan, ...]:
     """Return the plans that fulfil a wish, the preferred first, or refuse: a function of text, policy and wish alone.
 
+    Their notes are written for the one that is chosen (`with_notes`).
     `outcomes` is everything that is computed from the groups, where that is more than the query's own outcome.
     Which of several is charged depends on what the account has spent (`spending.chosen`).
     Theorem: releasing what a plan describes is `plan.loss`-DP in the person.  Proof: proofs/planning.md
@@ -196,7 +197,7 @@ def _plans_with(
         needs = lists  # without a delta, keys can only be spelled
     needs, lists = (*needs, *price_selections(choices, needs)), (*lists, *price_selections(choices, lists))
     noise = _noise(private, needs, wish) if lists == needs else _better_noise(private, needs, lists, wish)
-    return tuple(with_notes(Plan(private, groups, loss, event_of(groups), tables)) for groups, loss in noise)
+    return tuple(Plan(private, groups, loss, event_of(groups), tables) for groups, loss in noise)
 
 
 def _better_noise(

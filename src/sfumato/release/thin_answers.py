@@ -13,6 +13,10 @@ from sfumato.planning.notes.plan_notes import NO_GROUP
 from sfumato.planning.plan import Plan
 from sfumato.planning.quote import shown_margin
 from sfumato.release.decode import Value
+from sfumato.release.intervals.noise_law import moments_of
+
+_MAX_DEVIATIONS = 5
+"""By Chebyshev's inequality 4.5 standard deviations and a step hold 95 % of any noise."""
 
 THIN = "No value of"
 """How the note about values within their margin begins."""
@@ -32,6 +36,8 @@ def thin_notes(plan: Plan, names: Sequence[str], values: Sequence[Sequence[Value
         numbers = [value for value in column if isinstance(value, int | float)]
         if one is None or one.candidates is not None or not numbers or plan.is_derived(source[0], one.name):
             continue
+        if max(map(abs, numbers)) > float(shown.step) * (1 + _MAX_DEVIATIONS * moments_of(one.mechanism)[0] ** 0.5):
+            continue  # no margin is that wide, so it need not be found
         margin = one.mechanism.margin(CONFIDENCE) * shown.step
         most = different_values(one.quantity)
         if most is not None and margin >= most:  # the interval says so: all that is possible
