@@ -1,6 +1,7 @@
 """An hour of mixed traffic: `python -m tests.server.mixed --minutes 60`.
 
-Analysts ask over HTTP, psycopg and in the console, new questions and known ones, beside clients without a grant and
+First each account fills its cache of questions, which is limited in bytes, with prices that cost nothing. Then analysts
+ask over HTTP, psycopg and in the console, new questions and known ones, beside clients without a grant and
 reloads of the policy. Every reply must be the expected one, every new question is charged once, and the memory of the
 server must not grow: the command prints its slope over the second half of the run and fails above a limit.
 """
@@ -138,11 +139,12 @@ class _Course:
         time.sleep(min(5.0, max(0.0, self.end - time.monotonic())))
 
 
-def run(folder: Path, seconds: float, pause: float) -> Traffic:
-    """Run all kinds of traffic for so many seconds."""
+def run(folder: Path, seconds: float, pause: float, prices: int = 0) -> Traffic:
+    """Ask each account for so many prices, then run all kinds of traffic for so many seconds."""
     policy = make_clinic(folder, epsilon="100000", analyst="30000")
     policy.write_text("# 0\n" + policy.read_text())
     with Running(policy, names=("research", "press", "visitor")) as server:
+        _fill_caches(server, prices)
         course = _Course(server, seconds, pause)
         kinds = (course.by_http, course.by_psycopg, course.by_console, course.by_strangers, course.by_owner)
         threads = [threading.Thread(target=course.repeat, args=(kind.__name__[3:], kind)) for kind in kinds]
@@ -162,14 +164,26 @@ def run(folder: Path, seconds: float, pause: float) -> Traffic:
     return course.traffic
 
 
+def _fill_caches(server: Running, prices: int) -> None:
+    for name in ("research", "press", "visitor"):
+        with sfumato.connect(server.url, token=server.token(name)) as database:
+            for number in range(prices):
+                low, high = _BOUNDS[number % len(_BOUNDS)]
+                database.explain(
+                    f"SELECT dept, COUNT(*) AS n FROM visits WHERE cost >= {low} AND cost < {high} GROUP BY dept",  # noqa: S608
+                    epsilon=str(EPSILON),
+                )
+
+
 def main() -> None:
     """Run it by hand."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--minutes", type=float, default=60)
     options.add_argument("--pause", type=float, default=0.2, help="Seconds between two rounds of one kind of traffic.")
+    options.add_argument("--prices", type=int, default=1500, help="Questions that fill the cache of each account.")
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        traffic = run(Path(folder), given.minutes * 60, given.pause)
+        traffic = run(Path(folder), given.minutes * 60, given.pause, given.prices)
     sys.stdout.write(f"{traffic}\n")
     if given.minutes >= 5 and traffic.slope > MAX_SLOPE_MIB_PER_HOUR:
         sys.exit("The memory of the server grows.")

@@ -18,7 +18,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests.ledger.postgres import binaries
-from tests.ledger.postgres import server as postgres
 from tests.server.clinic import BY_DEPT, COUNT, make_clinic
 from tests.server.running import Running, until
 
@@ -28,7 +27,6 @@ from sfumato.errors import BadParameter, BudgetExhausted, LedgerUnavailable
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.reading import read_policy
 from sfumato.server import serving
-from sfumato.server.grants import Grants
 from sfumato.server.serving import ListeningPlace
 
 OTHERS = "SELECT COUNT(*) AS n FROM visits WHERE cost > 20"
@@ -232,23 +230,6 @@ def test_another_process_and_a_second_server_share_one_budget(tmp_path: Path) ->
 
 
 @pytest.mark.skipif(binaries() is None, reason="needs PostgreSQL's binaries")
-def test_two_servers_share_one_ledger_on_postgresql(tmp_path: Path) -> None:
-    folder = binaries()
-    assert folder is not None
-    policies = [make_clinic(tmp_path / name, epsilon="1", analyst="1") for name in ("one", "two")]
-    with postgres(folder) as url:
-        for policy in policies:
-            policy.write_text(policy.read_text().replace("sqlite:clinic.ledger", url))
-        with Running(policies[0]) as first, Running(policies[1], secrets=first.secrets) as second:
-            assert first.ask(COUNT, epsilon="0.4").status == 200
-            assert second.ask(BY_DEPT, epsilon="0.4").status == 200
-            assert second.ask(OTHERS, epsilon="0.3").status == first.ask(OTHERS, epsilon="0.3").status == 402
-            assert first.spent() == second.spent() == "4/5"
-            with closing(Grants(read_policy(policies[1]), policies[1])) as grants:
-                assert grants.revoke("research")
-            until(lambda: first.get("/budget").status == second.get("/budget").status == 401)
-
-
 def test_a_changed_policy_and_a_locked_ledger_are_clear_errors(tmp_path: Path) -> None:
     policy = make_clinic(tmp_path)
     with Running(policy) as server:

@@ -22,6 +22,8 @@ from tests.server.clinic import make_clinic
 from tests.server.running import Running, until
 
 import sfumato
+from sfumato.policy.reading import read_policy
+from sfumato.server.grants import Grants
 
 EPSILON = Fraction(1, 100)
 _LOST = (OSError, http.client.HTTPException)
@@ -54,7 +56,9 @@ def run(folder: Path, charges: int, threads: int) -> Course:
     with postgres(home) as url:
         for policy in policies:
             policy.write_text(policy.read_text().replace("sqlite:clinic.ledger", url))
-        with Running(policies[0]) as first, Running(policies[1], secrets=first.secrets) as second:
+        names = ("research", "press")
+        with Running(policies[0], names=names) as first, Running(policies[1], secrets=first.secrets) as second:
+            _revoke(policies[1], first, second)
             numbers = iter(range(10_000))
 
             def ask() -> None:
@@ -99,6 +103,14 @@ def run(folder: Path, charges: int, threads: int) -> Course:
     assert course.lost > 0
     assert course.refused == threads
     return course
+
+
+def _revoke(policy: Path, first: Running, second: Running) -> None:
+    """Take a grant back on one machine: it ends on both."""
+    assert first.get("/budget", "press").status == second.get("/budget", "press").status == 200
+    with closing(Grants(read_policy(policy), policy)) as grants:
+        assert grants.revoke("press")
+    until(lambda: first.get("/budget", "press").status == second.get("/budget", "press").status == 401)
 
 
 def main() -> None:
