@@ -119,7 +119,7 @@ def _documented() -> dict[str, tuple[list[str], set[str]]]:
     sections = re.findall(r"(?ms)^## `sfumato (\w+)([^`]*)`\n(.*?)(?=^## |\Z)", PAGE.read_text(encoding="utf-8"))
     return {
         verb: (
-            re.findall(r"[A-Z]+", arguments),
+            re.findall(r"[A-Z]+(?:\.\.\.)?", arguments),
             {name for row in re.findall(r"(?m)^\| (`-.*?`) \|", body) for name in re.findall(r"`(--?[\w-]+)", row)},
         )
         for verb, arguments, body in sections

@@ -16,7 +16,7 @@ from sfumato.analysis.private_query import PrivateQuery
 from sfumato.caches import SizedCache, size_of
 from sfumato.engines.engine import Engine, Job
 from sfumato.engines.time_limit import PlanningClock
-from sfumato.errors import BadParameter, Setting, UnknownName, UnsupportedSql, quote_value
+from sfumato.errors import BadParameter, Setting, UnknownName, UnsupportedSql
 from sfumato.ledger.approvals import granted_names
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.one_time_grants import GrantedName, has_grant
@@ -27,7 +27,7 @@ from sfumato.planning.notes.plan_notes import with_notes
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import PriceTarget, make_plans, parse_price_target
 from sfumato.planning.price_target import StoredPlanKey
-from sfumato.planning.workload import workload_of
+from sfumato.planning.workload import parse_questions, workload_of
 from sfumato.policy.canonical import tables_digest
 from sfumato.policy.describing import units_of
 from sfumato.policy.policy import Policy, Preview, fold_name
@@ -41,8 +41,6 @@ from sfumato.release.noisy import NoisyResult
 from sfumato.release.receipt import Receipt
 from sfumato.release.stages import with_any_value
 
-MAX_QUERIES_PER_WORKLOAD = 100
-"""Maximum number of queries in one `ask_all`."""
 MAX_QUESTION_BYTES = 1 << 28
 """Bytes of questions with their plans that are remembered in one process, for all accounts together."""
 MAX_ACCOUNT_QUESTION_BYTES = 1 << 25
@@ -356,7 +354,7 @@ class QueryPreparer:
     def analyse_all(self, texts: object, engine: Engine) -> list[AnalysedQuery]:
         """Read several questions, each once."""
         clock = PlanningClock()
-        return [self._read(sql, None, engine, clock) for sql in _questions(texts)]
+        return [self._read(sql, None, engine, clock) for sql in parse_questions(texts)]
 
     def _plans_of(
         self, read: AnalysedQuery, target: PriceTarget, tables: set[str]
@@ -496,14 +494,3 @@ def with_advice(refusal: UnknownName) -> UnknownName:
     found = UnknownName(refusal.what, refusal.why, remedy)
     found.undeclared = refusal.undeclared
     return found
-
-
-def _questions(texts: object) -> Sequence[str]:
-    listed = isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts)
-    if not listed or not 1 <= len(texts) <= MAX_QUERIES_PER_WORKLOAD:  # type: ignore[arg-type]
-        raise BadParameter(
-            f"{quote_value(texts)} is not a list of questions.",
-            f"From 1 to {MAX_QUERIES_PER_WORKLOAD} questions, each a text, are asked together.",
-            'Write for example ["SELECT COUNT(*) FROM visits", "SELECT dept, COUNT(*) FROM visits GROUP BY dept"].',
-        )
-    return texts  # type: ignore[return-value]

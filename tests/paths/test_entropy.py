@@ -15,7 +15,7 @@ SQL = "SELECT COUNT(*) AS n FROM visits"
 COSTLY = "0.3"
 
 
-@pytest.mark.parametrize("from_call", [1, 2, 3, 5])
+@pytest.mark.parametrize("from_call", [1, 2, 3])
 def test_a_machine_without_entropy_refuses_whichever_library_asks_first(tmp_path: Path, from_call: int) -> None:
     """Fail this call of getrandom and all later ones: at imports, and at each seed of our generator.
 

@@ -193,8 +193,8 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/paths/test_snapshots.py",
         (
             "prepare.py",
-            "            digest = self._tables_digest(tables)\n            by_text",
-            "            digest = repr(self._policy)\n            by_text",
+            "            digest, shared = self._tables_digest(tables), self._shared_parts(read)\n",
+            "            digest, shared = repr(self._policy), self._shared_parts(read)\n",
         ),
     ),
     planned(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import BadParameter, quote_value, suggestion
-from sfumato.prepare import MAX_QUERIES_PER_WORKLOAD
+from sfumato.planning.workload import MAX_QUERIES_PER_WORKLOAD
 
 MAX_DASHBOARD_BYTES = 1 << 20
 PERIODS = ("day", "week", "month", "quarter", "year")

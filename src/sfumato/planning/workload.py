@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from sfumato.analysis.private_query import Group, PrivateQuery, RequestedAggregate
-from sfumato.errors import BadParameter
+from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import positive, typed_rational
 from sfumato.language.rel_nodes import InputNode, noisy_tables
 from sfumato.language.scalar import Scalar, address, column
@@ -19,6 +19,8 @@ from sfumato.query.aggregate import Aggregate
 from sfumato.query.rebuilding import rebuild_fields
 
 Column = tuple[str, str]
+MAX_QUERIES_PER_WORKLOAD = 100
+"""Maximum number of queries in one `ask_all`."""
 MAX_WEIGHT_RATIO = 1000
 """The most that one question of a workload counts beside another."""
 
@@ -72,6 +74,18 @@ def workload_of(questions: Sequence[PrivateQuery]) -> Workload:
     )
     labels = (frozenset(label for label, _ in names.values()) for names in renamed)
     return Workload(tuple(groups), tuple(outcomes), tuple(labels))
+
+
+def parse_questions(texts: object) -> Sequence[str]:
+    """Read the texts of questions that are asked together, or refuse them."""
+    listed = isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts)
+    if not listed or not 1 <= len(texts) <= MAX_QUERIES_PER_WORKLOAD:  # type: ignore[arg-type]
+        raise BadParameter(
+            f"{quote_value(texts)} is not a list of questions.",
+            f"From 1 to {MAX_QUERIES_PER_WORKLOAD} questions, each a text, are asked together.",
+            'Write for example ["SELECT COUNT(*) FROM visits", "SELECT dept, COUNT(*) FROM visits GROUP BY dept"].',
+        )
+    return texts  # type: ignore[return-value]
 
 
 def parse_weights(weights: object, questions: int) -> tuple[Fraction, ...]:

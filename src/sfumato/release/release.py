@@ -16,8 +16,6 @@ from sfumato.exact import decimal_rational, probability
 from sfumato.language.calendar import DAY_MICROSECONDS
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import ScanNode, nodes
-from sfumato.planning.aggregates.count import CountColumn
-from sfumato.planning.aggregates.sum import SumColumn
 from sfumato.planning.bounding.bias import bias_tail
 from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.notes.note import printed_notes, texts_by_rank
@@ -45,6 +43,7 @@ from sfumato.release.intervals.confidence import (
 from sfumato.release.intervals.row_forms import Evaluate
 from sfumato.release.noisy import NoisyResult
 from sfumato.release.notes import answer_notes
+from sfumato.release.possible_values import clamp_value, possible_ranges
 from sfumato.release.receipt import Receipt, receipt_to_json
 from sfumato.release.rendering.chart import Panel, chart
 from sfumato.release.rendering.chart_kinds import chart_of_kind, joint_level
@@ -146,7 +145,7 @@ class Release:
         This is free and never less accurate for one number; sums of clamped numbers are too high on average.
         """
         values = tuple(
-            tuple(_clamp(value, limits) for value in column)
+            tuple(clamp_value(value, limits) for value in column)
             for column, limits in zip(self.values, self.possible, strict=True)
         )
         biased = None if self.biased is None else partial(self._clamped, True)
@@ -316,7 +315,7 @@ class Release:
 
     def _clamped(self, bias: bool, level: Fraction) -> Ranges:
         return [
-            ends and [end and (_clamp(end[0], limits), _clamp(end[1], limits)) for end in ends]
+            ends and [end and (clamp_value(end[0], limits), clamp_value(end[1], limits)) for end in ends]
             for ends, limits in zip(self._ranges(level, bias), self.possible, strict=True)
         ]
 
@@ -346,7 +345,9 @@ def make_release(
     ]
     notes = texts_by_rank([*thin_notes(plan, names, values), *found])
     marked = partial(_marked, answered, noisy, losses)
-    return Release(names, facts, values, ranges, _possible(answered), receipt, plan.event, notes, biased, cut, marked)
+    return Release(
+        names, facts, values, ranges, possible_ranges(answered), receipt, plan.event, notes, biased, cut, marked
+    )
 
 
 def _marked(answered: EvaluatedAnswer, noisy: NoisyResult, losses: TruncationBounds | None) -> Marks:
@@ -486,29 +487,3 @@ def _tidy(end: Value) -> Value:
         return end
     near = 0.0 if abs(end) < _MAX_ZERO_ERROR else float(f"{end:.{_TIDY_DIGITS}g}")
     return near if abs(near - end) <= max(_MAX_ZERO_ERROR, _MAX_FLOAT_ERROR * abs(end)) else end
-
-
-def _possible(answered: EvaluatedAnswer) -> tuple[tuple[int | None, int | None], ...]:
-    """Return what plain counts and sums can be: not below 0, or on the side of 0 where all their values lie.
-
-    Of different values there are no more than public ones.
-    """
-    limits: list[tuple[int | None, int | None]] = []
-    for place, plain in enumerate(map(answered.aggregate, answered.traced.items)):
-        match None if plain is None or place in answered.shown_ends else plain:
-            case (group, CountColumn(count=count)):
-                limits.append((0, group.most_distinct(count)))
-            case (_, SumColumn(low=low, high=high)):
-                limits.append((0 if low >= 0 else None, 0 if high <= 0 else None))
-            case _:
-                limits.append((None, None))
-    return tuple(limits)
-
-
-def _clamp(value: Value, limits: tuple[int | None, int | None]) -> Value:
-    if not isinstance(value, int | float):
-        return value
-    least, most = limits
-    if least is not None and value < least:
-        return type(value)(least)
-    return type(value)(most) if most is not None and value > most else value
