@@ -232,11 +232,13 @@ def test_requests_under_way_end_with_the_handles_they_began_with(tmp_path: Path)
     async def course() -> None:
         waiting = asyncio.ensure_future(house.gate.work(research, slow))
         await asyncio.to_thread(began.wait, 60)
-        house.gate.take_over(open_recorded(house.database.policy))
-        assert house.gate.owner is not house.database
-        await house.gate.ask(research, COUNT, render_unchanged, epsilon="1")
-        assert not handle._closed
-        go_on.set()
+        try:
+            house.gate.take_over(open_recorded(house.database.policy))
+            assert house.gate.owner is not house.database
+            await house.gate.ask(research, COUNT, render_unchanged, epsilon="1")
+            assert not handle._closed
+        finally:
+            go_on.set()
         assert await waiting == 1
         while not handle._closed:  # closed by the thread that used it last
             await asyncio.sleep(0)
