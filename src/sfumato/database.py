@@ -28,7 +28,7 @@ from sfumato.planning.quote import Quote, for_household, make_quote
 from sfumato.planning.workload import parse_weights
 from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash
-from sfumato.policy.policy import Policy, Sharing
+from sfumato.policy.policy import Policy, Preview, Sharing
 from sfumato.policy.rights import visible_policy
 from sfumato.prepare import Derivation, Prepared, QueryPreparer, RequestedPrice
 from sfumato.query.describe import QueryDescription, describe_query
@@ -253,7 +253,7 @@ class Database:
 
     def describe(self, sql: str, types: Mapping[str, Type], arrays: Collection[str] = ()) -> QueryDescription:
         """Return the columns and parameters of a question with their types, before it has values or a price."""
-        return describe_query(sql, self.catalog, types, arrays)
+        return describe_query(sql, self.catalog, types, arrays, self.policy.preview is Preview.SYNTHETIC)
 
     def columns(self) -> dict[str, dict[str, str]]:
         """Return every table of the policy with its columns and their types, as questions may name them."""

@@ -11,6 +11,8 @@ public class Cursors {
         named.setProperty("options", "-c sfumato.epsilon=1");
         String address = "jdbc:postgresql://" + given[0] + ":" + given[1] + "/" + given[4];
         try (Connection connection = DriverManager.getConnection(address, named)) {
+            DatabaseMetaData driver = connection.getMetaData();
+            System.out.println("Java " + System.getProperty("java.version") + " with pgjdbc " + driver.getDriverVersion());
             int columns = 0, tables = 0;
             try (ResultSet found = connection.getMetaData().getColumns(null, "public", "visits", "%")) {
                 while (found.next()) columns++;
@@ -40,6 +42,15 @@ public class Cursors {
                     while (found.next()) rows++;
                 }
                 System.out.println("pgjdbc, parameters: " + rows + " rows");
+            }
+            connection.commit();
+            try (PreparedStatement asked = connection.prepareStatement("SELECT name FROM staff WHERE id = ANY(?)")) {
+                asked.setArray(1, connection.createArrayOf("bigint", new Long[] {1L, 2L, 3L}));
+                int rows = 0;
+                try (ResultSet found = asked.executeQuery()) {
+                    while (found.next()) rows++;
+                }
+                System.out.println("pgjdbc, an array: " + rows + " rows");
             }
             connection.commit();
         }

@@ -1,17 +1,25 @@
-"""Data frames over the wire protocol: run by the Python of `tests.clients.matrix`, which has these libraries.
+"""Drivers and data frames over the wire protocol: run by a Python of `tests.clients.matrix` that has these libraries.
 
-Arguments: an address without its scheme, as in //user:password@host:port/database. It prints one line per client.
+Arguments: an address without its scheme, as in //user:password@host:port/database. It prints the versions, then one
+line per client.
 """
 
+import asyncio
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from importlib import import_module
+from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlsplit
 
 BY_DEPT = "SELECT dept, COUNT(*) AS n, AVG(cost) AS cost FROM visits GROUP BY dept ORDER BY dept"
 STAFF = "SELECT id, name, salary, since, active FROM staff ORDER BY id"
 PRICE = "-c sfumato.epsilon=1"
+LIBRARIES = (
+    *("psycopg2-binary", "psycopg", "asyncpg", "pg8000", "sqlalchemy", "pandas", "polars", "connectorx"),
+    *("adbc-driver-postgresql", "ibis-framework", "dask", "pyodbc"),
+)
 
 
 def clients(address: str) -> dict[str, Callable[[], Any]]:
@@ -72,29 +80,59 @@ def clients(address: str) -> dict[str, Callable[[], Any]]:
             list(cursor.foreignKeys("visits"))
         )
 
-    def jupysql() -> Any:
-        shell = import_module("IPython.core.interactiveshell").InteractiveShell.instance()
-        shell.run_line_magic("load_ext", "sql")
-        shell.run_line_magic("sql", f"postgresql+psycopg2:{address}?options=-csfumato.epsilon%3D1")
-        return len(shell.run_cell_magic("sql", "", BY_DEPT))
+    def psycopg(name: str) -> Any:
+        with import_module(name).connect(plain, options=PRICE) as connection, connection.cursor() as cursor:
+            cursor.execute(BY_DEPT)
+            grouped = len(cursor.fetchall())
+            cursor.execute("SELECT id FROM staff WHERE id = ANY(%s) AND seen < %s", ([1, 2], datetime.now(UTC)))
+            return grouped, len(cursor.fetchall())
 
-    def django() -> Any:
-        library = import_module("django")
-        database = {
-            "ENGINE": "django.db.backends.postgresql", "HOST": parts.hostname, "PORT": parts.port,
-            "USER": parts.username, "PASSWORD": parts.password, "NAME": parts.path[1:], "OPTIONS": {"options": PRICE},
-        }  # fmt: skip
-        import_module("django.conf").settings.configure(DATABASES={"default": database}, USE_TZ=True)
-        library.setup()
-        models = import_module("django.db.models")
-        meta = type("Meta", (), {"app_label": "clinic", "db_table": "visits", "managed": False})
-        fields = {"dept": models.TextField(primary_key=True), "cost": models.FloatField()}
-        visits = type("Visit", (models.Model,), {"__module__": __name__, "Meta": meta, **fields})
-        found: Any = visits
-        counted = found.objects.values("dept").annotate(n=models.Count("*"), mean=models.Avg("cost")).order_by("dept")
-        return len(list(counted)), import_module("django.db").connection.introspection.table_names()[:2]
+    def asyncpg() -> Any:
+        async def ask() -> Any:
+            connection = await import_module("asyncpg").connect(plain, server_settings={"sfumato.epsilon": "1"})
+            grouped = await connection.fetch(BY_DEPT)
+            listed = await connection.fetch(
+                "SELECT id FROM staff WHERE id = ANY($1) AND seen < $2", [1, 2], datetime(2030, 1, 1)
+            )
+            await connection.close()
+            return len(grouped), len(listed)
+
+        return asyncio.run(ask())
+
+    def pg8000() -> Any:
+        connection = import_module("pg8000.native").Connection(
+            parts.username, host=parts.hostname, port=parts.port, password=parts.password, database=parts.path[1:],
+            startup_params={"sfumato.epsilon": "1"},
+        )  # fmt: skip
+        listed = connection.run("SELECT id FROM staff WHERE id IN (:a, :b)", a=1, b=2)
+        return len(connection.run(BY_DEPT)), len(listed)
+
+    def reflection() -> Any:
+        library = import_module("sqlalchemy")
+        engine = library.create_engine(f"postgresql+psycopg2:{address}", connect_args={"options": PRICE})
+        visits = library.Table("visits", library.MetaData(), autoload_with=engine)
+        with engine.connect() as connection:
+            asked = library.select(visits.c.dept, library.func.count()).group_by(visits.c.dept).limit(10)
+            return len(visits.columns), len(connection.execute(asked).fetchall())
+
+    def pandas() -> Any:
+        library = import_module("sqlalchemy")
+        engine = library.create_engine(f"postgresql+psycopg2:{address}", connect_args={"options": PRICE})
+        frames = import_module("pandas")
+        chunks = list(frames.read_sql(STAFF, engine, chunksize=4))
+        return frames.read_sql(BY_DEPT, engine).shape, frames.read_sql_table("staff", engine).shape, len(chunks)
+
+    def ibis_sql() -> Any:
+        with ibis().raw_sql(BY_DEPT) as cursor:
+            return len(cursor.fetchall())
 
     return {
+        "psycopg 2": lambda: psycopg("psycopg2"),
+        "psycopg 3": lambda: psycopg("psycopg"),
+        "asyncpg": asyncpg,
+        "pg8000": pg8000,
+        "SQLAlchemy, reflection": reflection,
+        "pandas": pandas,
         "polars": lambda: polars(BY_DEPT, "connectorx"),
         "polars by ADBC": lambda: polars(BY_DEPT, "adbc"),
         "connectorx binary": lambda: connectorx("binary"),
@@ -102,6 +140,7 @@ def clients(address: str) -> dict[str, Callable[[], Any]]:
         "connectorx cursor": lambda: connectorx("cursor"),
         "ADBC": adbc,
         "ibis": ibis_group,
+        "ibis, raw_sql": ibis_sql,
         "ibis to Arrow": lambda: ibis().table("staff").select("id", "name").to_pyarrow().shape,
         "dask": dask,
         "SQLAlchemy stream_results, psycopg2": lambda: stream("psycopg2"),
@@ -110,13 +149,12 @@ def clients(address: str) -> dict[str, Callable[[], Any]]:
         "psqlODBC, UseDeclareFetch": lambda: odbc(BY_DEPT, fetch=2),
         "psqlODBC, parameters": lambda: odbc("SELECT id FROM staff WHERE id IN (?,?)", 1, 2),
         "psqlODBC, metadata": odbc_columns,
-        "JupySQL": jupysql,
-        "Django": django,
     }
 
 
 if __name__ == "__main__":
     failed = False
+    print(", ".join(f"{name} {version(name)}" for name in LIBRARIES))
     for name, ask in clients(sys.argv[1]).items():
         try:
             print(f"{name}: {ask()}")

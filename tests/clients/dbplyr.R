@@ -1,6 +1,7 @@
 # dbplyr over the wire protocol. Arguments: host, port, user, password, database. It prints one line per client.
 given <- commandArgs(TRUE)
 suppressPackageStartupMessages({library(DBI); library(dplyr)})
+cat(sprintf("%s with RPostgreSQL %s and dbplyr %s\n", R.version.string, packageVersion("RPostgreSQL"), packageVersion("dbplyr")))
 connection <- dbConnect(
   RPostgreSQL::PostgreSQL(), host = given[1], port = as.integer(given[2]), user = given[3], password = given[4],
   dbname = given[5], options = "-c sfumato.epsilon=1"

@@ -15,6 +15,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -37,7 +38,26 @@ GRANT SELECT ON visits, staff TO research;
 _TRANSACTION = re.compile(r"(?i)\s*(begin|commit|rollback|start transaction|savepoint|release)\b[^;]*;?\s*")
 _INTEGERS = {2: ">h", 4: ">i", 8: ">q"}
 
-Sent = tuple[str, tuple[str | None, ...] | None]
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A statement as a client sent it."""
+
+    sql: str
+    values: tuple[bytes | None, ...] | None = None
+    """The parameters of the extended protocol; None for the simple protocol."""
+    formats: tuple[int, ...] = ()
+    types: tuple[int, ...] = ()
+
+    def texts(self) -> tuple[str | None, ...] | None:
+        """Return the parameters as text; those in the binary format are integers."""
+        if self.values is None:
+            return None
+        binary = self.formats if len(self.formats) > 1 else self.formats * len(self.values) or (0,) * len(self.values)
+        return tuple(
+            None if value is None else str(struct.unpack(_INTEGERS[len(value)], value)[0]) if form else value.decode()
+            for value, form in zip(self.values, binary, strict=True)
+        )
 
 
 class Proxy:
@@ -58,7 +78,7 @@ class Proxy:
             writer.close()
 
         task = asyncio.create_task(answers())
-        prepared: dict[bytes, str] = {}
+        prepared: dict[bytes, Sent] = {}
         try:
             while (
                 True
@@ -78,32 +98,33 @@ class Proxy:
             back.close()
             await task
 
-    def _remember(self, kind: bytes, body: bytes, prepared: dict[bytes, str]) -> None:
+    def _remember(self, kind: bytes, body: bytes, prepared: dict[bytes, Sent]) -> None:
         if kind == b"Q":
-            self.sent.append((body[:-1].decode(), None))
+            self.sent.append(Sent(body[:-1].decode()))
         elif kind == b"P":
-            name, sql, _ = body.split(b"\x00", 2)
-            prepared[name] = sql.decode()
+            name, sql, rest = body.split(b"\x00", 2)
+            (count,) = struct.unpack_from(">H", rest)
+            prepared[name] = Sent(sql.decode(), types=struct.unpack_from(f">{count}I", rest, 2))
         elif kind == b"B":
             _, name, rest = body.split(b"\x00", 2)
-            self.sent.append((prepared[name], tuple(_values(rest))))
+            formats, values = _bound(rest)
+            self.sent.append(replace(prepared[name], values=values, formats=formats))
 
 
-def _values(body: bytes) -> Iterator[str | None]:
+def _bound(body: bytes) -> tuple[tuple[int, ...], tuple[bytes | None, ...]]:
+    """Return the formats and values of a Bind."""
     (count,) = struct.unpack_from(">H", body)
     formats = struct.unpack_from(f">{count}H", body, 2)
     at = 2 + 2 * count
-    (values,) = struct.unpack_from(">H", body, at)
+    (expected,) = struct.unpack_from(">H", body, at)
     at += 2
-    for place in range(values):
+    values: list[bytes | None] = []
+    for _ in range(expected):
         (size,) = struct.unpack_from(">i", body, at)
         at += 4
-        if size < 0:
-            yield None
-            continue
-        data, at = body[at : at + size], at + size
-        is_binary = (formats[place] if count > 1 else formats[0]) if count else 0
-        yield str(struct.unpack(_INTEGERS[size], data)[0]) if is_binary else data.decode()
+        values.append(None if size < 0 else body[at : at + size])
+        at += max(size, 0)
+    return formats, tuple(values)
 
 
 @contextmanager
@@ -118,9 +139,18 @@ def recorder(host: str, port: int) -> Iterator[tuple[Proxy, int]]:
     try:
         yield proxy, listener.sockets[0].getsockname()[1]
     finally:
-        loop.call_soon_threadsafe(listener.close)
+
+        async def end() -> None:
+            listener.close()
+            others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+
+        asyncio.run_coroutine_threadsafe(end(), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
+        loop.close()
 
 
 def record(tool: str, python: str) -> tuple[str, list[Sent]]:
@@ -154,7 +184,8 @@ def judged(sent: list[Sent]) -> Iterator[Statement]:
         served(Path(folder)) as server,
         server.client(pairs=PRICE) as client,
     ):
-        for sql, values in dict.fromkeys(sent):
+        for one in dict.fromkeys(sent):
+            sql, values = one.sql, one.texts()
             if _TRANSACTION.fullmatch(sql):
                 continue
             before = server.spent()

@@ -27,7 +27,7 @@ FORM = "measurements 1"
 
 _VIEWS_INDEX = 4
 """The place of the views in an identity."""
-_DIGEST_CHARS = len(digest(""))
+_HASH_CHARS = len(digest(""))
 _DECODER = json.JSONDecoder()
 _MAX_SHARED_KEYS = 256
 """Maximum number of digests of keys that the plans of one question share."""
@@ -62,7 +62,7 @@ class MeasurementIdentity:
     @property
     def cells(self) -> str:
         """The identity of all rows and keys: those who measure the same cells share it, and `text` begins with it."""
-        return self.text[PREFIX_CHARS - _DIGEST_CHARS - 1 : PREFIX_CHARS - 1]
+        return self.text[PREFIX_CHARS - _HASH_CHARS - 1 : PREFIX_CHARS - 1]
 
     def signature_at(self, place: int) -> ViewSignature | None:
         """Return what the group at a place of the plan can be a view of."""
@@ -86,7 +86,7 @@ def cells_prefix(cells: str) -> str:
     return json.dumps([FORM, cells], separators=(",", ":"))[:-1]
 
 
-PREFIX_CHARS = len(cells_prefix("0" * _DIGEST_CHARS))
+PREFIX_CHARS = len(cells_prefix("0" * _HASH_CHARS))
 
 
 class SharedParts:

@@ -14,6 +14,7 @@ from sfumato.query.parameters import LiteralList
 from sfumato.query.parse import parse
 from sfumato.query.parsing.tree import parameters_of
 from sfumato.query.private_rows import reads_private_tables
+from sfumato.query.probes import without_reading
 from sfumato.query.relation import GroupBy, MarkJoin, Project, Query, Relation, UnionAll, Window, inputs
 from sfumato.query.types import NumberType, Type
 
@@ -62,14 +63,16 @@ def _sketch(catalog: Catalog) -> Catalog:
 
 
 def describe_query(
-    sql: str, catalog: Catalog, types: Mapping[str, Type], arrays: Collection[str] = ()
+    sql: str, catalog: Catalog, types: Mapping[str, Type], arrays: Collection[str] = (), previews: bool = False
 ) -> QueryDescription:
     """Return the outline of a question; `types` holds those of its parameters that are known, of items for `arrays`.
+
+    With `previews`, the first rows of a private table are made up, and have one more column.
 
     A parameter without a type gets that of its neighbours, as text in quotes does; where nothing tells, it is text.
     """
     learned: dict[str, Type] = {}
-    names = parameters_of(sql)
+    names, whole = parameters_of(sql), catalog
     catalog = _sketch(catalog) if names else catalog
     lists = set(arrays)
     unbound = {name: Literal(Unbound(name, learned, lists), Type.TEXT) for name in names}
@@ -82,6 +85,8 @@ def describe_query(
     }
     if settled:  # once more: one parameter has one type
         query = parse(sql, catalog, {**unbound, **known, **settled})
+    shown = without_reading(query, whole, previews)
+    query = shown if len(shown.names) > len(query.names) else query  # only a preview has another column
     columns = zip(query.names, query.relation.items, strict=True)
     return QueryDescription(
         tuple((name, item.expression.type) for name, item in columns),

@@ -1,4 +1,4 @@
-"""PostgreSQL's types of numbers: which of bigint, numeric and double precision an expression has.
+"""PostgreSQL's types of numbers: which of integer, bigint, numeric and double precision an expression has.
 
 The algebra computes with exact integers and decimals. These types decide two things above it: whether `/` of two
 integers truncates, and what a client is told of a column. A table's integer is a bigint, its decimal a double.
@@ -23,6 +23,8 @@ _SUMS = frozenset(
     | {Aggregation.VAR_SAMP, Aggregation.VAR_POP, Aggregation.STDDEV_SAMP, Aggregation.STDDEV_POP}
 )
 """Aggregates of which those of a bigint are numeric; the SUM of shorter integers is a bigint."""
+CALL_TYPES = {"div": NumberType.NUMERIC, "date_part": NumberType.FLOAT8}
+"""Functions whose name alone decides their type: EXTRACT, which computes the same as date_part, is numeric."""
 _DOUBLES = PAIRS | {Aggregation.SKEWNESS, Aggregation.KURTOSIS, Aggregation.QUANTILE_CONT}
 
 

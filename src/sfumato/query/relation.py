@@ -129,7 +129,9 @@ class Values:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return tuple(Column(self.label, f"c{i}", type) for i, type in enumerate(self.types, 1))
+        cells = zip(*self.rows, strict=True) if self.rows else iter(() for _ in self.types)
+        pairs = enumerate(zip(self.types, cells, strict=True), 1)
+        return tuple(Column(self.label, f"c{i}", type, number=widest_type(column, type)) for i, (type, column) in pairs)
 
     def __str__(self) -> str:
         rows = ("(" + ", ".join(map(str, row)) + ")" for row in self.rows)

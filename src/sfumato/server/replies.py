@@ -1,8 +1,8 @@
 """Replies: JSON documents, refusals, and answers in four formats; and the bytes of unread ones."""
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from tempfile import SpooledTemporaryFile
 from typing import TypeVar
 
 from starlette.requests import Request
@@ -53,12 +53,35 @@ class ReplyQuota:
         return holding
 
 
+class ReplyFile:
+    """A reply that is written in pieces and read once: in memory up to one piece, then in a file without a name."""
+
+    def __init__(self) -> None:
+        self._file = SpooledTemporaryFile(max_size=PIECE_BYTES)  # noqa: SIM115  (it is closed with the reply)
+        self.size = 0
+
+    def write(self, piece: bytes) -> None:
+        """Add a piece."""
+        self._file.write(piece)
+        self.size += len(piece)
+
+    def pieces(self) -> Iterator[bytes]:
+        """Give all of it in pieces, from the start, and close it."""
+        self._file.seek(0)
+        while piece := self._file.read(PIECE_BYTES):
+            yield piece
+        self._file.close()
+
+    def __del__(self) -> None:
+        self._file.close()
+
+
 @dataclass(frozen=True, slots=True)
 class EncodedReply:
     """A reply as bytes, which are counted for its account."""
 
-    content: bytes | deque[bytes] = field(repr=False)
-    """All of it, or pieces that leave one after the other."""
+    content: bytes | ReplyFile = field(repr=False)
+    """All of it, or a file whose pieces leave one after the other."""
     holding: Holding = field(repr=False)
 
 
@@ -75,23 +98,24 @@ def count_bytes(request: Request, encode: Callable[[T], bytes]) -> Callable[[T],
 
 
 def count_pieces(request: Request, encode: Callable[[T], Iterator[bytes]]) -> Callable[[T], EncodedReply]:
-    """Return the same for a reply that is made in pieces: above the limit, no further piece is made."""
+    """Return the same for a reply that is made in pieces: above the limit, no further piece is made.
+
+    Neither the answer nor its text stays in memory while the client reads, however long it is and takes.
+    """
     quota: ReplyQuota = request.scope["replies"]
     account: str = request.scope["caller"].holder
 
     def run(value: T) -> EncodedReply:
-        holding, pieces, made = Holding(quota, account), deque[bytes](), 0
+        holding, written = Holding(quota, account), ReplyFile()
         try:
             for piece in encode(value):
-                pieces.append(piece)
-                made += len(piece)
-                if made > PIECE_BYTES:
-                    holding.add(made - holding.size)
+                written.write(piece)
+                if written.size > PIECE_BYTES:
+                    holding.add(written.size - holding.size)
         except BaseException:
-            pieces.clear()  # an error holds on to this frame until it is told
             holding.release()
             raise
-        return EncodedReply(pieces, holding)
+        return EncodedReply(written, holding)
 
     return run
 
@@ -105,18 +129,18 @@ def counted_reply(request: Request, encoded: EncodedReply, form: str = "json") -
 
 
 class PiecesReply(Response):
-    """A reply whose pieces leave one after the other: each is let go when the transport has taken it."""
+    """A reply whose pieces leave one after the other: the next is read when the transport has taken the last."""
 
-    def __init__(self, pieces: deque[bytes], media_type: str) -> None:
+    def __init__(self, written: ReplyFile, media_type: str) -> None:
         super().__init__(b"", media_type=media_type)
-        self.headers["content-length"] = str(sum(map(len, pieces)))
-        self._pieces = pieces
+        self.headers["content-length"] = str(written.size)
+        self._written = written
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the headers, then piece by piece."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        while self._pieces:
-            await send({"type": "http.response.body", "body": self._pieces.popleft(), "more_body": True})
+        for piece in self._written.pieces():
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

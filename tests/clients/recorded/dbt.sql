@@ -155,8 +155,8 @@ where id is null
     
     select
       count(*) as failures,
-      count(*) != 0 as should_warn,
-      count(*) != 0 as should_error
+      count(*) > 40 as should_warn,
+      count(*) > 40 as should_error
     from (
       
     
@@ -236,9 +236,9 @@ having count(*) > 1
     left outer join pg_catalog.pg_description tbl_desc on (tbl_desc.objoid = tbl.oid and tbl_desc.objsubid = 0)
     left outer join pg_catalog.pg_description col_desc on (col_desc.objoid = tbl.oid and col_desc.objsubid = col.attnum)
     where ((upper(sch.nspname) = upper('public') and
-           upper(tbl.relname) = upper('by_dept')) or (upper(sch.nspname) = upper('public') and
            upper(tbl.relname) = upper('visits')) or (upper(sch.nspname) = upper('public') and
-           upper(tbl.relname) = upper('staff')))
+           upper(tbl.relname) = upper('staff')) or (upper(sch.nspname) = upper('public') and
+           upper(tbl.relname) = upper('by_dept')))
       and not pg_is_other_temp_schema(sch.oid) -- not a temporary schema belonging to another session
       and tbl.relpersistence in ('p', 'u') -- [p]ermanent table or [u]nlogged table. Exclude [t]emporary tables
       and tbl.relkind in ('r', 'v', 'f', 'p', 'm') -- o[r]dinary table, [v]iew, [f]oreign table, [p]artitioned table, [m]aterialized view. Other values are [i]ndex, [S]equence, [c]omposite type, [t]OAST table

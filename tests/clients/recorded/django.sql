@@ -248,13 +248,13 @@ SELECT 1 AS "a" FROM "staff" WHERE "staff"."id" = 3 LIMIT 1
 
 -- => free
 -- values: []
-DECLARE "_django_curs_140137706883968_sync_1" NO SCROLL CURSOR WITH HOLD FOR SELECT "staff"."id" AS "id" FROM "staff"
+DECLARE "_django_curs_140358611327872_sync_1" NO SCROLL CURSOR WITH HOLD FOR SELECT "staff"."id" AS "id" FROM "staff"
 
 -- => free
-FETCH FORWARD 4 FROM "_django_curs_140137706883968_sync_1"
+FETCH FORWARD 4 FROM "_django_curs_140358611327872_sync_1"
 
 -- => free
-CLOSE "_django_curs_140137706883968_sync_1"
+CLOSE "_django_curs_140358611327872_sync_1"
 
 -- => free
 EXPLAIN SELECT "visits"."dept" AS "dept", COUNT(*) AS "n", AVG("visits"."cost") AS "cost" FROM "visits" GROUP BY 1

@@ -22,7 +22,10 @@ sources:
     tables:
       - name: visits
         columns:
-          - {name: dept, tests: [not_null, accepted_values: {values: [er, icu, surgery]}]}
+          - name: dept
+            tests:
+              - not_null: {config: {error_if: "> 40", warn_if: "> 40"}}
+              - accepted_values: {values: [er, icu, surgery]}
       - name: staff
         columns:
           - {name: id, tests: [not_null, unique]}

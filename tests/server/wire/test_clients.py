@@ -69,7 +69,7 @@ def test_psql_asks_prepares_and_takes_the_time(server: Served) -> None:
     assert "ERROR" not in done.stderr
     assert "Name 3" in done.stdout
     assert "price: " in done.stdout
-    assert " one    | bigint" in done.stdout
+    assert " one    | integer" in done.stdout
     assert "Time: " in done.stdout
     refused = psql(server, "SELECT age FROM visits;")
     assert refused.returncode == 3

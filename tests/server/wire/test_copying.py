@@ -3,6 +3,7 @@
 import csv
 import io
 import struct
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -17,10 +18,15 @@ from tests.server.wire.served import (
     errors,
     execute,
     kinds,
+    message,
     parse,
+    served,
     tags,
+    text,
 )
 
+from sfumato.server.connections import Connections
+from sfumato.server.wire import outgoing
 from sfumato.server.wire.copy_statements import CopyFormat, read_copy
 from sfumato.server.wire.copying import copy_rows
 from sfumato.server.wire.oids import INT8, TEXT, Column
@@ -172,3 +178,24 @@ def test_the_question_of_a_copy_ends_at_its_own_bracket() -> None:
     assert made is not None
     assert made.sql == "SELECT ')' /* ) */ AS \")\" FROM (SELECT 1) x "
     assert made.offset == 7
+
+
+LONG = "SELECT g, '" + "x" * 700 + "' AS t FROM generate_series(1, 20000) AS s(g)"
+"""About 14 MB: more than the buffers of both ends hold."""
+
+
+@pytest.mark.parametrize("sql", [f"COPY ({LONG}) TO STDOUT", f"COPY ({LONG}) TO STDOUT (FORMAT binary)", LONG])
+def test_a_client_that_does_not_read_blocks_nobody_and_is_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sql: str
+) -> None:
+    monkeypatch.setattr(outgoing, "SECONDS_TO_WRITE", 0.2)
+    connections = Connections()
+    with served(tmp_path, connections=connections) as server, server.client() as client:
+        with server.client() as silent:
+            silent.send(message(b"Q", text(sql)))
+            while connections.open > 1:  # until the server has let it go; meanwhile others are answered
+                assert client.rows("SELECT 1") == [("1",)]
+            with pytest.raises((EOFError, OSError)):
+                silent.until(b"Z")
+        assert server.listener.wire.memory.total == 0
+        assert client.rows("SELECT 1") == [("1",)]

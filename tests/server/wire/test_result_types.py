@@ -51,9 +51,18 @@ QUESTIONS = [
     "SELECT DISTINCT id, salary FROM staff",
     "WITH t AS (SELECT dept, SUM(id) AS s FROM staff GROUP BY dept) SELECT s, s / 3, SUM(s) OVER () FROM t",
     "SELECT x, x / 2 FROM (VALUES (1), (3)) AS v (x)",
+    "SELECT LENGTH(name), POSITION('a' IN name), id::int, id::smallint, 1, -1, 2147483647, 2147483648, 1 + 1 FROM staff",
+    "SELECT CASE WHEN id > 3 THEN 1 ELSE 0 END AS a, CASE WHEN id > 3 THEN 1 ELSE id END AS b, COALESCE(NULL, 2) FROM staff",
+    "SELECT WIDTH_BUCKET(salary, 0, 10, 5), LENGTH(name) / 2, LENGTH(name) * 2.5, LENGTH(name) + id FROM staff",
+    "SELECT COUNT(*)::int AS a, AVG(age)::int AS b, 1 AS c, COUNT(*)::int / 2 AS d, COUNT(*)::int + COUNT(*) AS e FROM visits",
+    "SELECT MAX(LENGTH(dept)) AS a, MIN(day - DATE '2020-01-01') AS b FROM visits",
+    "SELECT DIV(id, 2), DIV(7, 2), DIV(id, 2) / 2, DIV(id, 2)::int, SUM(DIV(id, 2)) OVER () FROM staff",
+    "SELECT DATE_PART('year', day) AS y, COUNT(*) FROM visits GROUP BY 1",
+    "SELECT EXTRACT(year FROM day) AS y, DATE_PART('year', day) / 10 AS z, COUNT(*) FROM visits GROUP BY 1, 2",
+    "SELECT DIV(COUNT(*), 2) AS a, DIV(SUM(age), COUNT(*)) AS b, AVG(DATE_PART('month', day)) AS c FROM visits",
 ]
-_SMALL = {oids.INT2: oids.INT8, oids.INT4: oids.INT8}
-"""A bigint stands here also where PostgreSQL has a shorter integer."""
+_SMALL = {oids.INT2: oids.INT4}
+"""An integer stands here also where PostgreSQL has a shorter one."""
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,11 @@
 
 import json
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import psycopg
 import pytest
-from tests.server.wire.served import COUNT, PRICE, Served
+from tests.server.wire.served import COUNT, PRICE, Served, served
 
 WHOLE = "SELECT row_to_json(t) FROM (SELECT 1 AS a, 'x' AS \"B\", NULL AS c) t, pg_namespace LIMIT 1"
 
@@ -90,3 +91,20 @@ def test_explain_comes_in_every_format_of_postgresql(server: Served) -> None:
 def test_comments_may_stand_before_a_question_inside_a_statement(server: Served, sql: str) -> None:
     with server.client(pairs=PRICE) as client:
         assert client.state(sql) == ""
+
+
+def test_made_up_previews_are_shown_with_their_mark(tmp_path: Path) -> None:
+    def previews(policy: Path) -> None:
+        policy.write_text(policy.read_text().replace("[budget]", 'preview = "synthetic"\n\n[budget]', 1))
+
+    with served(tmp_path, edit=previews) as server, server.client(pairs=PRICE) as client:
+        rows = client.rows('SELECT * FROM "visits" LIMIT 3')  # Django's inspectdb reads columns so
+        assert [len(row) for row in rows] == [6] * 3
+        assert {row[-1] for row in rows} == {"t"}
+        assert len(client.rows("SELECT x.* FROM public.visits x LIMIT 200")) == 100
+        assert client.rows("SELECT * FROM visits WHERE 1 = 0") == []
+        with psycopg.connect(server.dsn) as connection:
+            found = connection.execute("SELECT age, dept FROM visits LIMIT %s", (2,), prepare=True)
+            assert [column.name for column in found.description or []] == ["age", "dept", "synthetic"]
+            assert len(found.fetchall()) == 2
+        assert server.spent() == 0

@@ -11,7 +11,7 @@ from sfumato.query.expression import Call, Case, Cast, Expression, Literal, fact
 from sfumato.query.functions import FUNCTION_NAMES, INTERVAL_FUNCTIONS, Form, Function, Takes
 from sfumato.query.literal import parse_interval, parse_number
 from sfumato.query.names import Name, Scope
-from sfumato.query.number_types import divides_exactly
+from sfumato.query.number_types import CALL_TYPES, divides_exactly
 from sfumato.query.parameters import MAX_LIST_ITEMS
 from sfumato.query.parsing.aggregate import is_aggregate, refuse_function
 from sfumato.query.parsing.desugar.dates import WRITTEN_OUT
@@ -380,7 +380,7 @@ def _function(node: exp.Expr, frame: ExpressionContext) -> Expression:
     if written is not None:
         return frame.reading.settle(written(name, arguments, where), node)
     frame.reading.asks_for_bars |= FUNCTION_NAMES[name].function in INTERVAL_FUNCTIONS
-    return call(FUNCTION_NAMES[name], arguments, name, where)
+    return replace(call(FUNCTION_NAMES[name], arguments, name, where), number=CALL_TYPES.get(name))
 
 
 def _read_aggregate(node: exp.Expr, frame: ExpressionContext) -> Expression:

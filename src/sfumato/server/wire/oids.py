@@ -49,7 +49,7 @@ OID_OF = {
     Type.NULL: TEXT,
 }
 """What answers leave as: a table's decimal is a double."""
-NUMBER_OIDS = {NumberType.INT4: INT8, NumberType.INT8: INT8, NumberType.NUMERIC: NUMERIC, NumberType.FLOAT8: FLOAT8}
+NUMBER_OIDS = {NumberType.INT4: INT4, NumberType.INT8: INT8, NumberType.NUMERIC: NUMERIC, NumberType.FLOAT8: FLOAT8}
 
 TYPE_OF = {
     INT2: Type.INTEGER,

@@ -170,8 +170,7 @@ class _Connection:
             self._writer.close()
             async with asyncio.timeout(1.0):
                 await self._writer.wait_closed()
-        if not self._writer.transport.is_closing():
-            self._writer.transport.abort()
+        self._writer.transport.abort()  # a transport that closes still waits for its reader
 
     async def _first(self) -> StartUp | None:
         while True:

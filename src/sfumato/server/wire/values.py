@@ -103,7 +103,7 @@ def binary_of(value: Any, oid: int) -> bytes | None:
         raise WireError(
             "22003",
             "A number of the answer does not fit into the binary format of its type.",
-            "A bigint has 64 bits.",
+            "An integer has 32 bits, a bigint 64.",
             "Ask for the answer in the text format; the same question costs nothing again.",
         ) from None
 

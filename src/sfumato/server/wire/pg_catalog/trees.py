@@ -9,9 +9,9 @@ from sfumato.server.wire.sqlstates import WireError
 
 
 def number(text: str) -> tuple[int | Decimal, int]:
-    """Return a number as it is written, and its type: a bigint, as all integers here are, or a numeric."""
+    """Return a number as it is written, and its type: an integer where it fits, a bigint, or a numeric."""
     if text.isascii() and text.isdigit() and len(text) < 19:
-        return int(text), oids.INT8
+        return int(text), oids.INT4 if int(text) < 1 << 31 else oids.INT8
     try:
         value = Decimal(text)
     except ArithmeticError:
