@@ -16,7 +16,7 @@ from tests.refusals import refusing
 
 import sfumato
 from sfumato.cli import main
-from sfumato.engines.duckdb import registration
+from sfumato.engines.duckdb import copy_build
 from sfumato.errors import (
     BadParameter,
     BadSource,
@@ -94,7 +94,7 @@ def test_a_disk_that_fails_while_a_snapshot_is_taken_leaves_the_one_before(
     with sfumato.open(words, analyst="research") as database:
         first = database.ask(COUNT, epsilon=1)
     _clinic(tmp_path, seed=6)
-    monkeypatch.setattr(registration, "_build", _full)
+    monkeypatch.setattr(copy_build, "build_copy", _full)
     with sfumato.open(words, analyst="research") as database:
         assert database.ask(COUNT, epsilon=1).receipt == first.receipt
     with told_of_the_old_snapshot(refresh, "engine could not finish"), sfumato.open(words) as database:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from fractions import Fraction
+from functools import lru_cache
 from typing import Protocol
 
 from sfumato.analysis.catalog import REMOVED, Catalog, Field, PublicData, Table
@@ -47,6 +48,8 @@ MAX_RANKED_OTHER_COLUMNS = 3
 _OTHERS = (ColumnType.TEXT, ColumnType.INTEGER, ColumnType.DATE)
 """The types of columns that people group by though their values are not listed, the likeliest first."""
 _NUMBERS = (ColumnType.INTEGER, ColumnType.DECIMAL)
+_REMEMBERED_COLUMNS = 4096
+"""Columns whose facts are remembered: twice as many as a table can have."""
 MAX_COUNTED_COLUMNS = 8
 """So many columns of a table have the number of a person's rows beside them: an integer for every kept row each."""
 
@@ -193,8 +196,9 @@ def rows_in_sampling_order(table: DeclaredTable) -> bool:
     return table.rows_chosen or bool(summed_columns(table))
 
 
+@lru_cache(maxsize=_REMEMBERED_COLUMNS)
 def facts_of(column: Column) -> Facts:
-    """Return what the copy promises of a declared column that is not the unit."""
+    """Return what the copy promises of a declared column that is not the unit; it is asked many times for each."""
     kind = Type(column.type)
     if column.type is ColumnType.TEXT:
         listed = [len(value) for value in _listed(column) if isinstance(value, str)]

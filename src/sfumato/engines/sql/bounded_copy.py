@@ -277,9 +277,7 @@ def _written_names(build: Building, table: Table, columns: list[Column]) -> list
     return [dialect.quote_identifier(name) for name in names or [LONE]]
 
 
-def _write(
-    build: Building, table: Table, columns: list[Column], rows: str | None, *, append: bool = False
-) -> None:
+def _write(build: Building, table: Table, columns: list[Column], rows: str | None, *, append: bool = False) -> None:
     """Write the rows in an order that tells nothing but what they hold.
 
     Declared keys come first, then people; the rank tells the rows of one person apart, so no other value is compared.

@@ -86,7 +86,7 @@ def insert(relation: str, values: Iterable[str]) -> str:
 
 def insert_select(relation: str, query: str) -> str:
     """Return the statement that adds the rows of a query."""
-    return f"INSERT INTO {relation} {query}"  # noqa: S608
+    return f"INSERT INTO {relation} {query}"
 
 
 def delete(relation: str, where: str) -> str:
