@@ -16,6 +16,7 @@ from sfumato.analysis.keys import MAX_GROUP_CELLS
 from sfumato.analysis.private_query import Cell
 from sfumato.engines.sql.column import keeps_outside
 from sfumato.engines.sql.names import PATH_UNIT
+from sfumato.language.cost_limits import MAX_DECLARED_CELLS
 from sfumato.language.facts import STORED_LIMIT, Facts, Kind, Outside
 from sfumato.language.rel_nodes import ScanNode
 from sfumato.language.scalar import column as column_scalar
@@ -314,8 +315,8 @@ def _referenced(column: Column, copies: CopySchema) -> tuple[Cell, ...] | None:
     """Return the keys of a public table's column as the private column keeps them; None if they are too many."""
     if not isinstance(column.values, Reference):
         return None
-    keys = sorted(copies.keys(column, column.values, MAX_GROUP_CELLS + 1))
-    if len(keys) > MAX_GROUP_CELLS:
+    keys = sorted(copies.keys(column, column.values, MAX_DECLARED_CELLS + 1))
+    if len(keys) > MAX_DECLARED_CELLS:
         return None
     return tuple(bool(key) for key in keys) if column.type is ColumnType.BOOLEAN else tuple(keys)
 
