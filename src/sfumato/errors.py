@@ -152,6 +152,7 @@ class EngineFailed(Refusal):
     """The database engine failed. Its own message is not shown, because it could contain a data value."""
 
     code = "engine_failed"
+    cause = ""  # the resource that ran out, "memory" or "disk": for code that speaks to the owner, never shown
 
     def __init__(
         self,

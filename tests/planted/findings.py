@@ -94,7 +94,7 @@ FINDINGS: tuple[Bug, ...] = (
         _EVEN,
         (
             "engines/sql/sampling_order.py",
-            'return [dialect.hash48(" || ".join(parts)), ',
+            "return [dialect.hash48(concatenated(parts)), ",
             "return [dialect.hash48(parts[-1]), ",
         ),
     ),

@@ -21,6 +21,7 @@ from tests.policy.examples import CLINIC, EVERYTHING
 from sfumato.cli import main
 from sfumato.errors import BadPolicy
 from sfumato.policy.canonical import hashed_lines
+from sfumato.policy.engine_keys import ENGINE
 from sfumato.policy.entry import Entry
 from sfumato.policy.identity_keys import IDENTITY
 from sfumato.policy.keys import ANALYST, BUDGET, CSV, KEYS, POLICY, ROLE, SEALED
@@ -40,6 +41,7 @@ from sfumato.policy.policy import (
     Budget,
     Column,
     CsvFormat,
+    EngineSettings,
     Identity,
     Policy,
     Role,
@@ -83,6 +85,7 @@ SECTIONS: dict[str, tuple[Section, type]] = {
     "csv": (CSV, CsvFormat),
     "server": (SERVER, ServerSettings),
     "identity": (IDENTITY, Identity),
+    "engine": (ENGINE, EngineSettings),
     "sealed": (SEALED, Sealing),
     "tables.TABLE": (TABLE, Table),
     "tables.TABLE.columns.COLUMN": (COLUMN, Column),
@@ -135,6 +138,7 @@ CSV_POLICY: dict[str, Any] = {
         "client_id": "c",
         "roles": "claims.groups",
     },
+    "engine": {"memory": "4GB", "threads": 2, "temp": "spill"},
     "analysts": {"anna": {"roles": ["reader"], "every": "month"}},
     "budget": {"epsilon": 3, "delta": "1e-6", "truncation": 0.1, "charges": 10}
     | {"every": "year", "lifetime": "unlimited"},
@@ -310,6 +314,8 @@ def test_reader_and_schema_refuse_a_key_of_a_wrong_type_and_a_misspelt_key(path:
             policy |= {"source": "csv:/data", "csv": {}}
         if way[:1] == ["server"]:
             policy |= {"server": {}}
+        if way[:1] == ["engine"]:
+            policy |= {"engine": {}}
         if way[:1] == ["identity"]:
             policy |= {"identity": {"issuer": "https://a.example/", "audience": "b"}}
         if way[:1] == ["roles"]:

@@ -13,6 +13,7 @@ from sfumato.analysis.lineage import OWNER, Analysed, UnitLineage, Visibility, i
 from sfumato.analysis.private_query import Cell, Contribution, Group, Key, RequestedAggregate
 from sfumato.analysis.rounding import round_until_summable
 from sfumato.errors import LoosenedPolicy, QueryTooLarge, UnitRevealed, UnsupportedSql, position_prefix
+from sfumato.language.cost_limits import MAX_DECLARED_CELLS
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, STORED_LIMIT, Facts, Kind, Outside
 from sfumato.language.lowering import Scope, lower, narrow_scope
 from sfumato.language.outside import as_key, bare
@@ -98,7 +99,15 @@ def _group_keys(
             )
     together = cells_together(keys, source.origins, public)
     count = prod(len(part or ()) for part in cells) if together is None else len(together)
-    few = all(part is not None for part in cells) and count <= MAX_GROUP_CELLS
+    public_keys = all(part is not None for part in cells)
+    declared = public_keys and any(len(part or ()) > MAX_GROUP_CELLS for part in cells)
+    if declared and count > MAX_DECLARED_CELLS:
+        raise QueryTooLarge(
+            f"The groups of this query have {count:,} declared keys.",
+            f"An answer shows each of them, and at most {MAX_DECLARED_CELLS:,}.",
+            "Group by fewer or coarser columns, or list the keys that you need: WHERE column IN (…).",
+        )
+    few = public_keys and (declared or count <= MAX_GROUP_CELLS)
     return tuple(Key(key.name, key.scalar, part if few else None) for key, part in zip(keys, cells, strict=True))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from fractions import Fraction
+from functools import lru_cache
 from typing import Protocol
 
 from sfumato.analysis.catalog import REMOVED, Catalog, Field, PublicData, Table
@@ -15,6 +16,7 @@ from sfumato.analysis.keys import MAX_GROUP_CELLS
 from sfumato.analysis.private_query import Cell
 from sfumato.engines.sql.column import keeps_outside
 from sfumato.engines.sql.names import PATH_UNIT
+from sfumato.language.cost_limits import MAX_DECLARED_CELLS
 from sfumato.language.facts import STORED_LIMIT, Facts, Kind, Outside
 from sfumato.language.rel_nodes import ScanNode
 from sfumato.language.scalar import column as column_scalar
@@ -47,6 +49,8 @@ MAX_RANKED_OTHER_COLUMNS = 3
 _OTHERS = (ColumnType.TEXT, ColumnType.INTEGER, ColumnType.DATE)
 """The types of columns that people group by though their values are not listed, the likeliest first."""
 _NUMBERS = (ColumnType.INTEGER, ColumnType.DECIMAL)
+_REMEMBERED_COLUMNS = 4096
+"""Columns whose facts are remembered: twice as many as a table can have."""
 MAX_COUNTED_COLUMNS = 8
 """So many columns of a table have the number of a person's rows beside them: an integer for every kept row each."""
 
@@ -193,8 +197,9 @@ def rows_in_sampling_order(table: DeclaredTable) -> bool:
     return table.rows_chosen or bool(summed_columns(table))
 
 
+@lru_cache(maxsize=_REMEMBERED_COLUMNS)
 def facts_of(column: Column) -> Facts:
-    """Return what the copy promises of a declared column that is not the unit."""
+    """Return what the copy promises of a declared column that is not the unit; it is asked many times for each."""
     kind = Type(column.type)
     if column.type is ColumnType.TEXT:
         listed = [len(value) for value in _listed(column) if isinstance(value, str)]
@@ -312,8 +317,8 @@ def _referenced(column: Column, copies: CopySchema) -> tuple[Cell, ...] | None:
     """Return the keys of a public table's column as the private column keeps them; None if they are too many."""
     if not isinstance(column.values, Reference):
         return None
-    keys = sorted(copies.keys(column, column.values, MAX_GROUP_CELLS + 1))
-    if len(keys) > MAX_GROUP_CELLS:
+    keys = sorted(copies.keys(column, column.values, MAX_DECLARED_CELLS + 1))
+    if len(keys) > MAX_DECLARED_CELLS:
         return None
     return tuple(bool(key) for key in keys) if column.type is ColumnType.BOOLEAN else tuple(keys)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from inspect import signature
+from pathlib import Path
 from typing import Protocol
 
 from sfumato.analysis.catalog import Catalog, PublicData
@@ -63,6 +64,8 @@ class Limits:
 
     memory: str = "2GB"
     threads: int | None = None
+    temp: Path | None = None
+    """The folder in which private folders for spilled rows are made; None: beside the copy."""
 
 
 @dataclass(frozen=True, slots=True)

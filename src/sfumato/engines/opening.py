@@ -7,6 +7,7 @@ from importlib import import_module
 
 from sfumato.engines.engine import Backend, Limits, PendingSnapshot, Progress, SnapshotWatch
 from sfumato.engines.inspection import SourceReport
+from sfumato.engines.limits import limits_of
 from sfumato.engines.source_catalogue import SourceCatalogue
 from sfumato.errors import BadSource, Refusal
 from sfumato.policy.policy import Location, Policy
@@ -25,7 +26,7 @@ def open_engine(
 
     In between, the ledger is opened: what is refused there has changed nothing.
     """
-    return backend_of(policy).take(policy, progress, limits or Limits(), again=again, first=first)
+    return backend_of(policy).take(policy, progress, limits or limits_of(policy), again=again, first=first)
 
 
 def watch_engine(policy: Policy) -> SnapshotWatch:

@@ -14,6 +14,7 @@ from typing import Protocol
 from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.engine import Backend, Engine, Limits, Progress
 from sfumato.engines.inspection import SourceReport
+from sfumato.engines.limits import limits_of
 from sfumato.engines.salt import read_or_draw_salt
 from sfumato.engines.snapshot_manifest import (
     FORMAT_VERSION,
@@ -392,7 +393,7 @@ def backend(
             yield _Opening(taken, lambda registered: engine(policy, registered, limits))
 
     def watch(policy: Policy) -> _Watching:
-        limits = Limits()
+        limits = limits_of(policy)
         return _Watching(policy, copying(policy, limits), lambda registered: engine(policy, registered, limits))
 
     def changed(policy: Policy) -> bool:

@@ -35,6 +35,8 @@ from sfumato.query.relation import JoinKind
 
 MAX_CHARS_PER_UNIT = 10_000_000
 """Maximum number of characters of one unit that one step may read: below half a second for the slowest operator."""
+MAX_DECLARED_CELLS = 1_000_000
+"""Maximum number of cells of an answer whose keys a public table declares, where these are too many for other keys."""
 _UNDECLARED_TEXT_CHARS = 1_000
 """Assumed length of an undeclared text of a public table."""
 _FREE_OPERATORS = frozenset({Operator.COLUMN, Operator.CONSTANT})

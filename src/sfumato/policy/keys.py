@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from sfumato.accounting.event import Neighbours
+from sfumato.policy.engine_keys import ENGINE
 from sfumato.policy.identity_keys import IDENTITY
 from sfumato.policy.kinds import (
     Default,
@@ -31,6 +32,7 @@ from sfumato.policy.kinds import (
 )
 from sfumato.policy.locations import KEY_FILES, LEDGERS, MAX_LOCATION_CHARS, SEALED_STORES
 from sfumato.policy.policy import (
+    DEFAULT_ENGINE,
     DEFAULT_SERVER,
     MAX_CHARGES_PER_ACCOUNT,
     PLAIN,
@@ -486,6 +488,13 @@ POLICY = Section(
             IDENTITY,
             Default(words="none: people come in by granted tokens"),
             "The OpenID Connect provider that vouches for analysts and owners.",
+            Hashed.APART,
+        ),
+        PolicyKey(
+            "engine",
+            ENGINE,
+            Default(DEFAULT_ENGINE, "what the machine has"),
+            "The memory, threads and temporary folder of the engine.",
             Hashed.APART,
         ),
     ),

@@ -331,6 +331,20 @@ class CsvFormat:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """What an engine may use on this machine; None: what the machine has."""
+
+    memory: int | None = None
+    """In bytes."""
+    threads: int | None = None
+    temp: str | None = None
+    """The folder for what does not fit into memory: an absolute path, once the policy is read."""
+
+
+DEFAULT_ENGINE = EngineSettings()
+
+
+@dataclass(frozen=True, slots=True)
 class ServerSettings:
     """Where `sfumato serve` listens, and the limits of its clients. Bytes, seconds and numbers of things."""
 
@@ -424,6 +438,7 @@ class Policy:
     csv: CsvFormat = PLAIN
     server: ServerSettings = DEFAULT_SERVER
     identity: Identity | None = None
+    engine: EngineSettings = DEFAULT_ENGINE
     roles: tuple[Role, ...] = ()
     owners: tuple[str, ...] = ()
     """Names of the people who may use a server as the data owner."""

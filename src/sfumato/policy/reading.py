@@ -120,6 +120,8 @@ def _policy(root: Entry, file: Path | None) -> Policy:
     folder = _folder(root, file)
     sealed = fields["sealed"] = read_sealing(keys.values["sealed"], folder) if "sealed" in keys else None
     source = fields["source"] = _source(keys, sealed, folder)
+    if fields["engine"].temp is not None:
+        fields["engine"] = replace(fields["engine"], temp=str(folder / fields["engine"].temp))
     fields["ledger"] = _ledger(keys, fields["name"], file, source if sealed is None else sealed.key)
     _check_ledger(root, fields["ledger"], source, file)
     _check_refresh(keys, source)

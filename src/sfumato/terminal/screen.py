@@ -1,10 +1,12 @@
 """The terminal: what it can draw, how wide it is, and which phase long work is in."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from math import ceil
 from textwrap import wrap
 from threading import Timer
+from time import monotonic
 
 from rich.console import Console
 from rich.padding import Padding
@@ -76,8 +78,10 @@ def phases(console: Console, patience: float = 0) -> Iterator[Progress]:
     waiting = Timer(patience, status.start)
     begun: list[str] = []
 
+    left = RemainingTime()
+
     def tell(phase: str, table: str) -> None:
-        status.update(Text(_PHASES.get(phase, f"{phase} {{}}").format(escape_unprintable(table)).strip() + " …"))
+        status.update(Text(phase_text(phase, table, left)))
         if not begun:
             begun.append(phase)
             (waiting if patience else status).start()
@@ -89,6 +93,33 @@ def phases(console: Console, patience: float = 0) -> Iterator[Progress]:
         if begun and patience:
             waiting.join()
         status.stop()
+
+
+class RemainingTime:
+    """About how long a phase still takes, from the share of it that is done; a table without shares has none."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._of: tuple[str, str] | None = None
+        self._begun = 0.0
+
+    def after(self, phase: str, table: str, percent: int) -> str:
+        """Return the words for the time that is left; empty as long as there is nothing to tell it from."""
+        if self._of != (phase, table) or percent == 0:
+            self._of, self._begun = (phase, table), self._clock()
+            return ""
+        seconds = (self._clock() - self._begun) * (100 - percent) / percent
+        if seconds < 1:
+            return ""
+        return f", about {ceil(seconds)} s left" if seconds < 100 else f", about {ceil(seconds / 60)} min left"
+
+
+def phase_text(phase: str, table: str, left: RemainingTime) -> str:
+    """Return the line of a phase: NAME, or NAME PERCENT % where the share that is done is known."""
+    name, _, share = phase.partition(" ")
+    percent = int(share.removesuffix(" %")) if share.removesuffix(" %").isdigit() else None
+    words = _PHASES.get(phase if percent is None else name, f"{phase} {{}}").format(escape_unprintable(table)).strip()
+    return f"{words} …" if percent is None else f"{words} … {percent} %{left.after(name, table, percent)}"
 
 
 def _say_nothing(_phase: str, _table: str) -> None:

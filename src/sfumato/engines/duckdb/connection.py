@@ -9,6 +9,7 @@ import duckdb
 
 from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.engine import Limits
+from sfumato.engines.resource_failures import failure_of
 from sfumato.engines.sql.names import literal
 from sfumato.errors import EngineFailed
 
@@ -26,6 +27,7 @@ _PATTERNS = {"*": "[*]", "?": "[?]", "[": "[[]"}
 _FETCH_ROWS = 10_000
 _ROWS = "arrow_rows"
 _FAILURES = (duckdb.Error, MemoryError, OSError, OverflowError)
+_MEMORY_FAILURES = (duckdb.OutOfMemoryException, MemoryError)
 
 
 def execute(
@@ -40,7 +42,8 @@ def execute(
         return connection.execute(statement, parameters).fetchall()
     except (*_FAILURES, RuntimeError) as error:
         record_engine_failure(error, statement)
-    raise EngineFailed()
+        failure = failure_of(error, isinstance(error, _MEMORY_FAILURES))
+    raise failure
 
 
 def execute_in_columns(connection: duckdb.DuckDBPyConnection, statement: str) -> list[Any]:

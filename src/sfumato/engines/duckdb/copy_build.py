@@ -1,8 +1,8 @@
 """Building a bounded copy in DuckDB: everything that reads rows of a source is imported here, and only then."""
 
 import shutil
-from collections.abc import Mapping
-from contextlib import closing, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,9 @@ from sfumato.engines.duckdb.incremental_refresh import load_arrivals
 from sfumato.engines.duckdb.parquet_repair import mended
 from sfumato.engines.duckdb.shape import write_shape
 from sfumato.engines.duckdb.source import Files, attached, read_schema
+from sfumato.engines.duckdb.spilling import spill_folder
 from sfumato.engines.engine import Limits, Progress
+from sfumato.engines.resource_failures import told_to_owner
 from sfumato.engines.snapshots import BuildDirectory
 from sfumato.engines.sql.names import literal
 from sfumato.errors import EngineFailed
@@ -27,19 +29,27 @@ def build_copy(policy: Policy, aside: BuildDirectory, salt: bytes, progress: Pro
     folder.mkdir(mode=0o700)
     try:
         if aside.before is not None and policy.source.scheme in ENDINGS:
-            with suppress(EngineFailed):  # then everything is read again
+            try:
                 return building.built({}, aside.before)
+            except EngineFailed as failure:  # otherwise everything is read again
+                if failure.cause:
+                    raise
             building.forget()
         try:
             return building.built({})
-        except EngineFailed:
-            if policy.source.scheme not in ("parquet", "files"):
+        except EngineFailed as failure:
+            # where memory or disk ran out the files can be read: mending them would take longer, and fail again
+            if failure.cause or policy.source.scheme not in ("parquet", "files"):
                 raise
         building.forget()
         return building.built(mended(policy, folder / "mended"))
+    except EngineFailed as failure:
+        shutil.rmtree(folder, ignore_errors=True)
+        told = told_to_owner(failure, limits)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+    raise told
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -55,12 +65,29 @@ class _Building:
         for name in (COPY, STAGE):
             (self.folder / name).unlink(missing_ok=True)
 
+    @contextmanager
+    def _temporary(self) -> Iterator[Path]:
+        """Give a private folder for intermediate rows: that of the build, or one in the folder of the policy."""
+        if self.limits.temp is None:
+            yield self.folder
+            return
+        folder = spill_folder(self.folder, self.limits.temp)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
     def built(self, instead: Mapping[str, Files], before: Path | None = None) -> Path:
         """Build the copy; where one before it is given, only the people are bounded again to whom rows arrived."""
         policy, sources = self.policy, [path for path in (self.policy.source.path, before) if path is not None]
-        with closing(closed_connection([self.folder, *sources], self.limits, self.folder / "spill")) as connection:
-            for name in (COPY, STAGE):
-                execute(connection, f"ATTACH {literal(str(self.folder / name))} AS {name}")
+        with (
+            self._temporary() as temporary,
+            closing(
+                closed_connection([self.folder, temporary, *sources], self.limits, temporary / "spill")
+            ) as connection,
+        ):
+            for name, folder in ((COPY, self.folder), (STAGE, temporary)):
+                execute(connection, f"ATTACH {literal(str(folder / name))} AS {name}")
             if before is not None:
                 execute(connection, f"ATTACH {literal(str(before))} AS {BEFORE} (READ_ONLY)")
             with attached(connection, policy.source) as streams:

@@ -15,8 +15,8 @@ from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.loading import load_tables
 from sfumato.engines.duckdb.source import SourceTable, attached, read_schema
 from sfumato.engines.duckdb.text_types import DATE_FORMATS, TIME_FORMATS, column_texts, csv_words
-from sfumato.engines.engine import Limits
 from sfumato.engines.inspection import SourceReport
+from sfumato.engines.limits import limits_of
 from sfumato.engines.snapshot_paths import places_of
 from sfumato.engines.sql.build_protocol import source_table
 from sfumato.engines.sql.builder import select, subquery
@@ -55,7 +55,7 @@ def _opened(policy: Policy) -> Iterator[tuple[duckdb.DuckDBPyConnection, dict[st
     folder.mkdir(mode=0o700)
     try:
         sources = [policy.source.path] if policy.source.path is not None else []
-        with closing(closed_connection([folder, *sources], Limits(), folder / "spill")) as connection:
+        with closing(closed_connection([folder, *sources], limits_of(policy), folder / "spill")) as connection:
             execute(connection, f"ATTACH {literal(str(folder / STAGE))} AS {STAGE}")
             with attached(connection, policy.source) as streams:
                 found = read_schema(connection, policy, streams)

@@ -1,10 +1,8 @@
 """A bounded copy that is open for reading: by many threads at once, and again after a fork."""
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from shutil import rmtree
 from threading import Lock
 from typing import Any
@@ -14,14 +12,12 @@ import duckdb
 
 from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.duckdb.connection import execute, execute_in_columns, execute_in_parts, open_copy
+from sfumato.engines.duckdb.spilling import spill_folder
 from sfumato.engines.engine import Limits
 from sfumato.engines.snapshots import Registered
 from sfumato.engines.time_limit import MAX_PUBLIC_RESULT_CHARS, MAX_PUBLIC_RESULT_ROWS, TimeLimit, too_long_an_answer
 from sfumato.errors import EngineFailed
-from sfumato.randomness.identity import fresh_id
-from sfumato.randomness.source import system_source
 
-_SPILL = re.compile(r"\.spill-(\d+)-[0-9a-f]{32}$")
 _INHERITED: list[duckdb.DuckDBPyConnection] = []
 """Connections of a parent process: their threads do not exist here, so that even closing one could wait for ever."""
 
@@ -85,7 +81,7 @@ class Reader:
 
     def _open(self) -> None:
         """Open the copy. The reader is this process's when that has succeeded, not before."""
-        spill = spill_folder(self._registered.path)
+        spill = spill_folder(self._registered.path, self._limits.temp)
         try:
             connection = open_copy(self._registered.path, self._limits, spill)
         except BaseException:
@@ -106,35 +102,6 @@ class Reader:
         except duckdb.Error as error:
             record_engine_failure(error)
         raise EngineFailed()
-
-
-def spill_folder(copy: Path) -> Path:
-    """Make the folder for what does not fit into memory: beside the copy, and only its owner may enter.
-
-    What processes left behind that were killed is removed first.
-    """
-    try:
-        for folder in copy.parent.iterdir():
-            left = _SPILL.search(folder.name)
-            if left is not None and folder.is_dir() and not _alive(int(left[1])):
-                rmtree(folder, ignore_errors=True)
-        made = copy.with_name(f"{copy.name}.spill-{os.getpid()}-{fresh_id(system_source())}")
-        made.mkdir(mode=0o700)
-    except OSError as error:
-        record_engine_failure(error)  # the system's words hold the path
-    else:
-        return made
-    raise EngineFailed()
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True  # it is somebody else's
-    return True
 
 
 _READERS: WeakSet[Reader] = WeakSet()

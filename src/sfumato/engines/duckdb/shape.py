@@ -18,10 +18,12 @@ def write_shape(connection: Connection, tables: Sequence[CopiedTable]) -> None:
     shape = f"{COPY}.{SHAPE}.columns"
     execute(connection, f"CREATE SCHEMA {COPY}.{SHAPE}")
     execute(connection, f"CREATE TABLE {shape} (tab VARCHAR, col VARCHAR, kind VARCHAR, unit BOOLEAN)")
+    execute(connection, "BEGIN")  # one transaction: a commit for each column would wait for the disk
     for table in tables:
         for column in table.columns:
             row = [table.name, column.name, column.type, column.name == table.unit]
             execute(connection, insert(shape, ["$1", "$2", "$3", "$4"]), row)
+    execute(connection, "COMMIT")
 
 
 def read_shape(path: Path, limits: Limits) -> tuple[CopiedTable, ...]:

@@ -14,6 +14,22 @@ Valued = tuple[str, Kind]
 """The SQL of a value and its kind."""
 
 
+_MAX_CHAIN = 64
+"""Texts that one chain of || joins. Each of them makes an expression one level deeper, and engines limit the depth."""
+
+
+def concatenated(texts: Sequence[str]) -> str:
+    """Return the SQL of texts one after the other; of very many, as a balanced tree, which is the same text.
+
+    >>> concatenated(["a", "b", "c"])
+    'a || b || c'
+    """
+    if len(texts) <= _MAX_CHAIN:
+        return " || ".join(texts)
+    middle = len(texts) // 2
+    return f"({concatenated(texts[:middle])}) || ({concatenated(texts[middle:])})"
+
+
 def sampling_order_sql(owner: str | None, values: Sequence[Valued], dialect: Dialect) -> list[str]:
     """Return an order of one person's rows or cells that only these values decide; a collision is no tie.
 
@@ -23,7 +39,7 @@ def sampling_order_sql(owner: str | None, values: Sequence[Valued], dialect: Dia
         return []
     parts = [] if owner is None else [dialect.id_text(owner)]
     parts += [_value(sql, kind, dialect) for sql, kind in values]
-    return [dialect.hash48(" || ".join(parts)), *(dialect.sortable(sql, kind) for sql, kind in values)]
+    return [dialect.hash48(concatenated(parts)), *(dialect.sortable(sql, kind) for sql, kind in values)]
 
 
 def row_hash(own: str, values: Sequence[Valued], dialect: Dialect) -> str:
@@ -31,7 +47,7 @@ def row_hash(own: str, values: Sequence[Valued], dialect: Dialect) -> str:
 
     Here a collision would be a tie: which row is kept would depend on where it lies, and so on other people's rows.
     """
-    return dialect.hash128_sortable(" || ".join([own, *(_value(sql, kind, dialect) for sql, kind in values)]))
+    return dialect.hash128_sortable(concatenated([own, *(_value(sql, kind, dialect) for sql, kind in values)]))
 
 
 def rehash_duplicate(first: str, nth: str, dialect: Dialect) -> str:

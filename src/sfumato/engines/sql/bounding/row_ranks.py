@@ -90,11 +90,12 @@ def numbered_rows(
 def _running(dialect: Dialect, table: Table, columns: list[Column], key: str) -> list[str]:
     """Return what a person has of columns up to and with each row, in the order of their ranks."""
     frame, found = f"OVER (PARTITION BY {key} ORDER BY nth ROWS UNBOUNDED PRECEDING)", []
+    levelled, summed = _names(levelled_columns(table)), _names(summed_columns(table))
     for at, column in enumerate(columns):
-        found += [f"count(c{at}) {frame} AS m{at}"] if column in levelled_columns(table) else []
+        found += [f"count(c{at}) {frame} AS m{at}"] if column.name in levelled else []
         found += (
             [f"CAST(sum({number_sql(column, f'c{at}')}) {frame} AS {dialect.bigint}) AS s{at}"]
-            if column in summed_columns(table)
+            if column.name in summed
             else []
         )
     return found
@@ -104,26 +105,33 @@ def numbers(
     dialect: Dialect, table: Table, columns: list[Column], within: list[str], key: str = "id"
 ) -> dict[str, str]:
     """Return the hidden columns of a row, by their names."""
-    found = {RANK: "nth"}
+    found, keys = {RANK: "nth"}, _names(numbered_keys(table))
+    counted, levelled = _names(counted_columns(table)), _names(levelled_columns(table))
+    summed = _names(summed_columns(table))
     for at, column in enumerate(columns):
         if column.unique:
             found[duplicate_rank_column(column.name)] = _once(dialect, number_sql(column, f"c{at}"), within, key)
-        if column in numbered_keys(table):
+        if column.name in keys:
             found[value_rank_column(column.name)], found[value_multiplicity_column(column.name)] = _cell(
                 dialect, at, column, key
             )
-        if column in counted_columns(table):
+        if column.name in counted:
             found[value_count_column(column.name)] = f"n{at}"
-        if column in levelled_columns(table):
+        if column.name in levelled:
             index = place_sql(f"m{at}", candidate_thresholds(most_rows(table)))
             found[level_name(column.name)] = f"CASE WHEN c{at} IS NOT NULL THEN {index} END"
-        if column in summed_columns(table):
+        if column.name in summed:
             found |= _summed(column, at, table)
     if stores_bound_index(table):
         found[LEVEL] = place_sql("nth", candidate_thresholds(most_rows(table)))
-    if numbered_keys(table):
+    if keys:
         found[OWN] = "own"
     return found
+
+
+def _names(columns: Sequence[Column]) -> frozenset[str]:
+    """Return the names of columns: looking for one among them takes the same time however many a table has."""
+    return frozenset(column.name for column in columns)
 
 
 def _summed(column: Column, at: int, table: Table) -> dict[str, str]:
@@ -156,8 +164,8 @@ def place_sql(value: str, amounts: Sequence[int], *, above: bool = False) -> str
 
 def _places(table: Table, columns: list[Column]) -> list[int]:
     """Return the places of the columns whose values are numbered."""
-    keys = numbered_keys(table)
-    return [at for at, column in enumerate(columns) if column in keys]
+    keys = _names(numbered_keys(table))
+    return [at for at, column in enumerate(columns) if column.name in keys]
 
 
 def sortable(dialect: Dialect, column: Column, sql: str) -> str:
@@ -167,7 +175,8 @@ def sortable(dialect: Dialect, column: Column, sql: str) -> str:
 
 def _counts(dialect: Dialect, table: Table, columns: list[Column], over: str) -> list[str]:
     """Return in how many rows of the same person columns have a value, and how many there are where that is needed."""
-    found = [(f"r.c{at}", f"n{at}") for at, column in enumerate(columns) if column in counted_columns(table)]
+    counted = _names(counted_columns(table))
+    found = [(f"r.c{at}", f"n{at}") for at, column in enumerate(columns) if column.name in counted]
     found += [("*", "own")] if numbered_keys(table) else []
     return [f"{_rows_with(dialect, value, over)} AS {name}" for value, name in found]
 

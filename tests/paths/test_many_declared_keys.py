@@ -1,0 +1,56 @@
+"""Keys that a public table declares are shown, however many they are up to a limit that the refusal names."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sfumato
+from sfumato.analysis import groups, keys
+from sfumato.engines import build_catalog
+from sfumato.errors import QueryTooLarge
+
+KEYS = keys.MAX_GROUP_CELLS + 500
+
+
+def shop(folder: Path, items: int = KEYS) -> dict[str, Any]:
+    """Return a policy in which a public table declares the keys of a column."""
+    people = list(range(200))
+    sales = pa.table({"who": people, "item": [who % 7 for who in people], "size": [who % 3 for who in people]})
+    columns = {
+        "who": {"type": "integer"},
+        "item": {"type": "integer", "values": "items.id"},
+        "size": {"type": "integer", "bounds": [0, 99]},
+    }
+    return {
+        "source": {"sales": sales, "items": pa.table({"id": list(range(items))})},
+        "ledger": f"sqlite:{folder / 'shop.ledger'}",
+        "budget": {"epsilon": 1000, "delta": "1e-6"},
+        "tables": {"sales": {"unit": "who", "rows_per_unit": 1, "columns": columns}, "items": {"public": True}},
+    }
+
+
+def test_every_key_of_a_public_table_is_shown(tmp_path: Path) -> None:
+    with sfumato.open(shop(tmp_path)) as database:
+        quote = database.explain("SELECT item, COUNT(*) AS n FROM sales GROUP BY item", epsilon=100)
+        answer = database.ask("SELECT item, COUNT(*) AS n FROM sales GROUP BY item", epsilon=100)
+        assert quote.mechanisms["item"] == "public keys"
+        assert quote.loss.delta == 0
+        assert [row["item"] for row in answer.rows()] == list(range(KEYS))
+        assert sum(row["n"] > 10 for row in answer.rows()) == 7
+        few = database.ask("SELECT item, COUNT(*) AS n FROM sales WHERE item IN (3, 9000) GROUP BY item", epsilon=100)
+        assert [row["item"] for row in few.rows()] == [3, 9000]
+
+
+def test_more_cells_than_an_answer_shows_are_refused_by_their_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with sfumato.open(shop(tmp_path)) as database, pytest.raises(QueryTooLarge, match="1,050,000") as refused:
+        database.explain("SELECT item, size, COUNT(*) AS n FROM sales GROUP BY item, size", epsilon=1)
+    assert "1,000,000" in str(refused.value)
+    for module in (groups, build_catalog):
+        monkeypatch.setattr(module, "MAX_DECLARED_CELLS", KEYS - 1)
+    with sfumato.open({**shop(tmp_path), "ledger": f"sqlite:{tmp_path / 'other.ledger'}"}) as database:
+        quote = database.explain("SELECT item, COUNT(*) AS n FROM sales GROUP BY item", epsilon=1)
+        assert quote.mechanisms["item"] == "keys selected privately"
