@@ -6,7 +6,7 @@ Proof: proofs/lineage.md §3
 from dataclasses import replace
 
 from sfumato.analysis.catalog import PublicData
-from sfumato.analysis.keys import MAX_GROUP_CELLS, PossibleCells, computation
+from sfumato.analysis.keys import MAX_GROUP_CELLS, PossibleCells, chosen_cells, computation
 from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility, is_unit_id
 from sfumato.analysis.literal_rows import is_exact
 from sfumato.analysis.used import Used
@@ -164,6 +164,10 @@ def _with_public(
     flow = JoinNode(join.kind, private.flow, other.flow, condition)
     check_characters(flow, owned.rows * most, tests_of_pairs(join.kind, condition, private, other), join.at)
     inner = join.kind is JoinKind.INNER
+    cells = private.cells
+    if inner and condition is not None:  # a condition between public tables that meet here narrows the keys of both
+        for part in condition.arguments if condition.operator is Operator.AND else (condition,):
+            cells = chosen_cells(part, cells, public) if part.operator is Operator.OR else cells
     return replace(
         private,
         flow=flow,
@@ -175,7 +179,7 @@ def _with_public(
             constant_per_unit=_constant_columns(private, owned)
             | _settled_beside(condition, private, owned, other, most),
         ),
-        cells=private.cells if inner else {**private.cells, **_outer_cells(other, public)},
+        cells=cells if inner else {**cells, **_outer_cells(other, public)},
         origins={**private.origins, **(other.origins if inner else {})},
     )
 
