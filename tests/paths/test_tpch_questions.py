@@ -1,6 +1,7 @@
 """Which of the 22 questions of TPC-H are answered: judged from text, policy and a few public rows, priced by nobody."""
 
 from collections.abc import Callable, Iterator
+from itertools import islice, permutations
 from pathlib import Path
 
 import duckdb
@@ -13,7 +14,9 @@ from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.duckdb.engine import DuckDB
 from sfumato.engines.duckdb.registration import register
 from sfumato.engines.engine import Limits
-from sfumato.errors import EngineFailed, QueryTooLarge, Refusal, UnitRevealed
+from sfumato.errors import EngineFailed, FreeLimit, QueryTooLarge, Refusal, UnitRevealed
+from sfumato.language.cost_limits import check_work
+from sfumato.language.rel_nodes import RelNode
 from sfumato.planning.measurements import needs_of
 from sfumato.policy.reading import read_policy
 from sfumato.query.parse import parse
@@ -152,3 +155,24 @@ def test_a_key_that_leads_to_the_person_compares_people(judged: Callable[[str], 
         judged("SELECT o_custkey, COUNT(*) FROM orders GROUP BY o_custkey")
     listed = judged("SELECT COUNT(*) FROM orders WHERE o_orderkey IN (SELECT l_orderkey FROM lineitem)")
     assert listed.groups[0].contribution.rows == 40
+
+
+def test_a_condition_between_public_tables_narrows_the_keys_of_both(judged: Callable[[str], PrivateQuery]) -> None:
+    """Two nations on each side and two years: of 1,250 cells, 8 are left."""
+    (group,) = judged(QUESTIONS[7]).groups
+    assert [len(key.cells or ()) for key in group.keys] == [2, 2, 2]
+    assert group.cells == 8
+
+
+def test_public_tables_have_room_whatever_the_order_of_from(judged: Callable[[str], PrivateQuery]) -> None:
+    """The work of public joins is estimated in the order that engines take: by equalities, not in that of the text."""
+
+    def sizes(node: RelNode) -> int:
+        return {"part": 200_000, "supplier": 10_000, "partsupp": 800_000, "nation": 25, "region": 5}[str(node.table)]  # type: ignore[union-attr]
+
+    tables = ("part", "supplier", "partsupp", "nation", "region")
+    for order in islice(permutations(tables), 0, None, 17):
+        query = QUESTIONS[2].replace("part, supplier, partsupp, nation, region", ", ".join(order), 1)
+        check_work(judged(query).outcome, sizes)
+    with pytest.raises(FreeLimit):
+        check_work(judged("SELECT COUNT(*) FROM part, supplier").outcome, sizes)

@@ -48,7 +48,7 @@ def read(release: Release, quote: Quote, budget: Budget, request: BudgetRequest)
     assert_type(budget.used, Fraction)
     assert_type((budget.total, budget.spent, budget.remaining), tuple[PrivacyLoss, PrivacyLoss, PrivacyLoss])
     assert_type(request.state, RequestState)
-    assert_type(request.loss, PrivacyLoss)
+    assert_type(request.loss, PrivacyLoss | None)
 
 
 def main() -> str:

@@ -6,7 +6,7 @@ Proof: proofs/lineage.md §3
 from dataclasses import replace
 
 from sfumato.analysis.catalog import PublicData
-from sfumato.analysis.keys import MAX_GROUP_CELLS, computation
+from sfumato.analysis.keys import MAX_GROUP_CELLS, chosen_cells, computation
 from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility, is_unit_id
 from sfumato.analysis.literal_rows import is_exact
 from sfumato.analysis.possible_cells import DeferredCells, PossibleCells
@@ -165,6 +165,10 @@ def _with_public(
     flow = JoinNode(join.kind, private.flow, other.flow, condition)
     check_characters(flow, owned.rows * most, tests_of_pairs(join.kind, condition, private, other), join.at)
     inner = join.kind is JoinKind.INNER
+    cells = private.cells
+    if inner and condition is not None:  # a condition between public tables that meet here narrows the keys of both
+        for part in condition.arguments if condition.operator is Operator.AND else (condition,):
+            cells = chosen_cells(part, cells, public) if part.operator is Operator.OR else cells
     return replace(
         private,
         flow=flow,
@@ -176,7 +180,7 @@ def _with_public(
             constant_per_unit=_constant_columns(private, owned)
             | _settled_beside(condition, private, owned, other, most),
         ),
-        cells=private.cells if inner else PossibleCells.merged(private.cells, _outer_cells(other, public)),
+        cells=cells if inner else PossibleCells.merged(cells, _outer_cells(other, public)),
         origins={**private.origins, **(other.origins if inner else {})},
     )
 

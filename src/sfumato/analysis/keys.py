@@ -192,6 +192,8 @@ def chosen_cells(condition: Scalar, cells: PossibleCells, public: PublicData) ->
     listed = _compared_constants(condition)
     if listed is not None:
         return left_cells(*listed, cells)
+    for implied, values in _implied_constants(condition).items():
+        cells = left_cells(implied, values, cells)
     used = {computation(part): part for part in walk(condition) if part.operator is Operator.COLUMN}
     if len(used) != 1 or not cells.may_have(tested := next(iter(used))):
         return cells
@@ -262,6 +264,20 @@ def _compared_constants(condition: Scalar) -> tuple[Computation, tuple[Cell, ...
         return None
     values = {other.constant for other in others if isinstance(other.constant, int | str | bool)}
     return computation(bare(first)), tuple(sorted(values, key=_cell_order))
+
+
+def _implied_constants(condition: Scalar) -> dict[Computation, tuple[Cell, ...]]:
+    """Return the constants that every side of an OR compares something with: (a = 1 AND b = 2) OR (a = 2 AND b = 1)."""
+    if condition.operator is not Operator.OR:
+        return {}
+    sides = []
+    for side in condition.arguments:
+        parts = side.arguments if side.operator is Operator.AND else (side,)
+        sides.append(dict(found for part in parts if (found := _compared_constants(part)) is not None))
+    common = [tested for tested in sides[0] if all(tested in side for side in sides)]
+    return {
+        tested: tuple(sorted({value for side in sides for value in side[tested]}, key=_cell_order)) for tested in common
+    }
 
 
 def _cell_order(value: Cell) -> tuple[str, Cell]:

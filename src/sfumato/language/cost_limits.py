@@ -134,6 +134,9 @@ def _rounded_work(work: int) -> str:
 
 def _rows_and_work(flow: RelNode, sizes: Sizes) -> tuple[int, int]:
     """Return how many rows a flow may have and how many rows and pairs it looks at."""
+    leaves, conditions = _inner_joins(flow)
+    if len(leaves) > 1:
+        return _joined_work(leaves, conditions, sizes)
     match flow:
         case ScanNode() | InputNode() | MaterializedNode():
             rows = sizes(flow)
@@ -158,6 +161,48 @@ def _rows_and_work(flow: RelNode, sizes: Sizes) -> tuple[int, int]:
             if isinstance(flow, LimitNode) and flow.count is not None:
                 rows = min(rows, flow.count)
             return rows, work
+
+
+def _inner_joins(flow: RelNode) -> tuple[list[RelNode], list[Scalar]]:
+    """Return what a tree of inner joins and filters joins, and all its conditions: engines choose the order."""
+    leaves, conditions, waiting = list[RelNode](), list[Scalar](), [flow]
+    while waiting:
+        match waiting.pop():
+            case JoinNode(JoinKind.INNER, left, right, condition):
+                conditions += () if condition is None else (condition,)
+                waiting += (right, left)
+            case FilterNode(source, condition):
+                conditions.append(condition)
+                waiting.append(source)
+            case leaf:
+                leaves.append(leaf)
+    parts = [part for one in conditions for part in (one.arguments if one.operator is Operator.AND else (one,))]
+    return leaves, parts
+
+
+def _joined_work(leaves: list[RelNode], conditions: list[Scalar], sizes: Sizes) -> tuple[int, int]:
+    """Return the same of joined leaves: each is looked up by an equality with those before, as long as one can be."""
+    waiting = [(leaf, *_rows_and_work(leaf, sizes)) for leaf in leaves]
+    work = sum(read for _, _, read in waiting)
+    first, rows, _ = waiting.pop(0)
+    known = {(label, name) for label, name, _ in outputs(first)}
+    while waiting:
+        near = [one for one in waiting if any(_equates(part, known, one[0]) for part in conditions)]
+        chosen = min(near or waiting, key=lambda one: one[1])
+        waiting.remove(chosen)
+        rows = max(rows, chosen[1]) if near else rows * chosen[1]
+        work += rows
+        known |= {(label, name) for label, name, _ in outputs(chosen[0])}
+    return rows, work
+
+
+def _equates(part: Scalar, known: set[tuple[str, str]], leaf: RelNode) -> bool:
+    """Whether a condition is an equality of something known with something of a leaf."""
+    if part.operator is not Operator.EQUAL:
+        return False
+    new = {(label, name) for label, name, _ in outputs(leaf)}
+    one, other = (columns_read(side) for side in part.arguments)
+    return bool(one and other) and ((one <= known and other <= new) or (one <= new and other <= known))
 
 
 def _by_equality(condition: Scalar | None, left: RelNode, right: RelNode) -> bool:
