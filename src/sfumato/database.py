@@ -17,6 +17,7 @@ from sfumato.engines.opening import has_changed, open_engine
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.errors import BadParameter, BudgetExhausted, PolicyChanged, Refusal, Setting
 from sfumato.ledger.affordable_price import afforded
+from sfumato.ledger.cohorts import named_cohort
 from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.one_time_grants import has_grant
@@ -28,7 +29,7 @@ from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy, Sharing
 from sfumato.policy.rights import visible_policy
-from sfumato.prepare import Derivation, Prepared, QueryPreparer, RequestedPrice
+from sfumato.prepare import Derivation, Prepared, QueryPreparer, RequestedPrice, paying_of
 from sfumato.query.describe import QueryDescription, describe_query
 from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
@@ -184,7 +185,9 @@ class Database:
                 raise
             return self._answer(again.fresh, key, tell)  # it was refined to another price just now
         except BudgetExhausted as refusal:
-            failure = afforded(self.payer.ledger, self.account, asked.plan.private, asked.price_target, refusal)
+            failure = afforded(
+                self.payer.ledger, self.account, asked.plan.private, asked.price_target, refusal, asked.paying
+            )
         else:
             return self._open_stored(asked, stored)
         raise failure  # with what the rest of the budget would buy
@@ -210,17 +213,20 @@ class Database:
         plan = asked.plan if asked.known is None else asked.known.plan
         quote = make_quote(plan, self._shared.truncation_bounds(asked.engine.version), self.policy.budget.truncation)
         quote = sourced_quote(asked, quote)
-        quote, ledger = for_household(quote, household), self.payer.ledger
+        quote, ledger, paying = for_household(quote, household), self.payer.ledger, asked.paying
         notes = (*((REHEARSAL_NOTE,) if self.rehearsal else ()), *budget_notes(self.policy))
-        quote = replace(quote, notes=(*notes, *quote.notes))
+        cohorts = () if paying is None else paying.names
+        quote = replace(quote, notes=(*notes, *quote.notes), cohorts=cohorts)
         if asked.costs_nothing:
             new = nominal_price(self.policy) if asks_for_what_is_known(price) else price
             quote = quote.paid(self.prepare(sql, parameters, new).plan.loss)
-            return replace(quote, notes=(PAID_NOTE, *quote.notes), effect=ledger.effect_of(None, self.account))
+            return replace(
+                quote, notes=(PAID_NOTE, *quote.notes), effect=ledger.effect_of(None, self.account, paying=paying)
+            )
         if has_grant(ledger.open_requests(), self.account, asked.fingerprint, asked.plan.event):
-            effect = ledger.effect_of(asked.plan.event, self.account, granted=True)
+            effect = ledger.effect_of(asked.plan.event, self.account, granted=True, paying=paying)
             return replace(quote, notes=(GRANT_NOTE, *quote.notes), effect=effect)
-        return replace(quote, effect=ledger.effect_of(asked.plan.event, self.account))
+        return replace(quote, effect=ledger.effect_of(asked.plan.event, self.account, paying=paying))
 
     def statements(
         self,
@@ -311,10 +317,12 @@ class Database:
         self.require_owner("see the source")
         return has_changed(self.policy)
 
-    def budget(self) -> Budget:
-        """Return what this account may spend, the share that is used, a bound of all answers, and what is left."""
-        self._check_open()
-        return self.payer.ledger.budget(self.account)
+    def budget(self, cohort: object = None) -> Budget:
+        """Return what this account may spend, the share that is used, a bound of all answers, and what is left.
+
+        Where people have budgets by cohort, it is that of the fullest, with all in `cohorts`; or that of one `cohort`.
+        """
+        return self.payer.ledger.budget(self.account, named_cohort(cohort, paying_of(self.engine)))
 
     def history(self, limit: object = HISTORY_PAGE, before: object = None) -> tuple[Entry, ...]:
         """Return what was charged to this account, newest first; releases can be asked again at no cost.
@@ -409,9 +417,8 @@ class Database:
         if plan.event is None:
             raise AssertionError("what is free is not charged")
         shared = self.policy.answers is Sharing.SHARED
-        return ChargedRelease(
-            asked.fingerprint, asked.sql, plan.event, plan.loss, asked.engine.version, shared, older=asked.names.older
-        )
+        charged = (asked.fingerprint, asked.sql, plan.event, plan.loss, asked.engine.version, shared)
+        return ChargedRelease(*charged, cohorts=asked.paying, older=asked.names.older)
 
     def _receipt(
         self, asked: Prepared, name: str, charge: Charge | None = None, noisy: NoisyResult | None = None

@@ -12,11 +12,14 @@ from weakref import finalize
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog, visible_catalog
+from sfumato.analysis.paying_cohorts import all_or_some, paying_cohorts
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.caches import SizedCache
+from sfumato.engines.cohort_set import cohorts_of
 from sfumato.engines.engine import Engine, Job
 from sfumato.engines.time_limit import PlanningClock
 from sfumato.errors import BadParameter, Setting, quote_value
+from sfumato.ledger.cohorts import PayingCohorts, cohort_notes
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.one_time_grants import has_grant
 from sfumato.planning.budget_share import choose_plan
@@ -148,6 +151,11 @@ class Prepared:
     """The stored release that answers it at no cost, because it asks for no more accuracy than that has."""
 
     @property
+    def paying(self) -> PayingCohorts | None:
+        """The cohorts that pay for it; None where all people share one budget."""
+        return paying_of(self.engine, self.plan.cohorts)
+
+    @property
     def costs_nothing(self) -> bool:
         """Whether its answer is kept already, or follows from kept ones."""
         return self.paid or self.kept is not None or self.known is not None
@@ -177,6 +185,12 @@ class AnalysedQuery:
     private: PrivateQuery
     key: Hashable = field(default=None, compare=False, repr=False)
     """What it is remembered by; None where it is not."""
+
+
+def paying_of(engine: Engine, cohorts: tuple[str, ...] | None = None) -> PayingCohorts | None:
+    """Return the cohorts of a snapshot that pay: these, or all that are open; None where people share one budget."""
+    known = cohorts_of(engine)
+    return None if known is None else PayingCohorts(known.kept, cohorts or known.names)
 
 
 class QueryPreparer:
@@ -229,7 +243,7 @@ class QueryPreparer:
     ) -> Prepared:
         """Prepare one question that was read."""
         clock = clock or PlanningClock()
-        target = self._price_target(price, read.query.options)
+        target = self._price_target(price, read.query.options, paying_of(engine, read.private.cohorts))
         tables = tables_read(read.query.relation)
         plans, names = self._plans_of(read, target, tables)
         clock.check()
@@ -258,11 +272,12 @@ class QueryPreparer:
         if len(read) == 1:
             return self.prepare_analysed(read[0], price, key, engine)
         clock = PlanningClock()
-        workload = workload_of([analysed.private for analysed in read])
-        target = self._price_target(price, Options())
+        cohorts = _all_cohorts([analysed.private.cohorts for analysed in read], engine)
+        workload = workload_of([_noted(replace(analysed.private, cohorts=cohorts)) for analysed in read])
+        target = self._price_target(price, Options(), paying_of(engine, cohorts))
         plans = make_plans(workload.combined_query, target, tuple(question.outcome for question in workload.questions))
         tables: set[str] = set().union(*(tables_read(analysed.query.relation) for analysed in read))
-        digest = self._tables_digest(tables)
+        digest = _with_cohorts(self._tables_digest(tables), cohorts)
         names = [
             ReleaseNames(
                 measurement_identity(plan, digest),
@@ -297,8 +312,8 @@ class QueryPreparer:
             None if remembered is None else _QUERY_CACHE.get(remembered)
         )
         if found is None:
-            plans = make_plans(read.private, target)  # price and error known; data untouched
-            digest = self._tables_digest(tables)
+            plans = make_plans(_noted(read.private), target)  # price and error known; data untouched
+            digest = _with_cohorts(self._tables_digest(tables), read.private.cohorts)
             by_text = query_fingerprints(read.query, plans, digest)
             names = [
                 ReleaseNames(measurement_identity(plan, digest), text)
@@ -333,13 +348,17 @@ class QueryPreparer:
         clock.check()
         with engine.public.one_question(self._account):  # what is free has limits
             private = analyse(query, catalog, engine.public)  # who is protected, how far they reach
+        if (open_cohorts := cohorts_of(engine)) is not None:
+            private = replace(private, cohorts=paying_cohorts(private, self._policy, open_cohorts.names))
         return AnalysedQuery(inline_parameters(sql, bindings), query, private)
 
-    def _price_target(self, price: RequestedPrice, options: Options) -> PriceTarget:
+    def _price_target(
+        self, price: RequestedPrice, options: Options, paying: PayingCohorts | None = None
+    ) -> PriceTarget:
         price = self._with_default_price(price, options)
         account = None if price.stored_plan is None else price.stored_plan.account
         if account is None and price.share is not None:
-            account = self._ledger.account(self._account)
+            account = self._ledger.account(self._account, paying)
         typed = (price.epsilon, price.within, price.delta)
         target = parse_price_target(
             *typed, options, self._policy.budget, self._cap(price), share=price.share, account=account
@@ -370,8 +389,9 @@ class QueryPreparer:
             if has_grant(requests, self._account, names[place].fingerprint, plan.event):
                 return place  # the owner approved this plan, whatever suits the account now
         part = None if target.share is None else target.share.fraction
-        account = self._ledger.account(self._account)
-        dataset = self._ledger.account() if self._account else None  # else it is the account
+        paying = paying_of(engine, plans[0].cohorts)
+        account = self._ledger.account(self._account, paying)
+        dataset = self._ledger.account(paying=paying) if self._account else None  # else it is the account
         return plans.index(choose_plan(plans, account, part, epsilon=target.epsilon, dataset=dataset))
 
     def _units(self, tables: set[str]) -> str:
@@ -396,6 +416,25 @@ class QueryPreparer:
         ):
             return PrivacyLoss(whole.epsilon, whole.delta)
         return PrivacyLoss(min(analyst.epsilon, whole.epsilon), min(analyst.delta, whole.delta))
+
+
+def _noted(private: PrivateQuery) -> PrivateQuery:
+    """Return a question that says which cohorts pay, where not all do."""
+    return replace(private, notes=(*cohort_notes(private.cohorts), *private.notes))
+
+
+def _all_cohorts(asked: Sequence[tuple[str, ...] | None], engine: Engine) -> tuple[str, ...] | None:
+    """Return the cohorts that pay for questions which are charged as one; None where all do."""
+    known = cohorts_of(engine)
+    if known is None or None in asked:
+        return None
+    some = {name for cohorts in asked for name in cohorts or ()}
+    return all_or_some(tuple(name for name in known.names if name in some), known.names)
+
+
+def _with_cohorts(digest: str, cohorts: tuple[str, ...] | None) -> str:
+    """Return the digest of the policy's words, and of the cohorts whose people alone are read."""
+    return digest if cohorts is None else sha256(json.dumps([digest, sorted(cohorts)]).encode()).hexdigest()
 
 
 def _questions(texts: object) -> Sequence[str]:

@@ -23,9 +23,9 @@ BUDGET_BUGS: tuple[Bug, ...] = (
         "an analyst has spent more than the dataset",
         _ODOMETER,
         (
-            "ledger/budget.py",
-            "    return min(own, dataset, key=lambda loss: loss.epsilon)  # proofs/odometer.md, 5\n",
-            "    return own\n",
+            "ledger/caps.py",
+            "    return (cap,) if DATASET in state.windows else (cap, dataset)  # proofs/odometer.md, 5\n",
+            "    return (cap,)\n",
         ),
     ),
 )

@@ -193,8 +193,8 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/paths/test_snapshots.py",
         (
             "prepare.py",
-            "            digest = self._tables_digest(tables)\n            by_text",
-            "            digest = repr(self._policy)\n            by_text",
+            "digest = _with_cohorts(self._tables_digest(tables), read.private.cohorts)\n            by_text",
+            "digest = repr(self._policy)\n            by_text",
         ),
     ),
     planned(

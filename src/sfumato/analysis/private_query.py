@@ -137,6 +137,8 @@ class PrivateQuery:
     """Notes on steps that the text does not show, such as an implied equality of units."""
     days: frozenset[int] = frozenset()
     """The places of columns that are dates for people, though they are computed as timestamps: DATE_TRUNC of a date."""
+    cohorts: tuple[str, ...] | None = None
+    """The cohorts that pay, whose people alone are read; None: all of them."""
 
 
 @dataclass(frozen=True, slots=True)

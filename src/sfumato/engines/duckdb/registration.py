@@ -6,7 +6,9 @@ from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sfumato.engines.cohort_set import CohortSet
 from sfumato.engines.duckdb.build import Build, build_table
+from sfumato.engines.duckdb.cohorts import KEPT, write_cohorts
 from sfumato.engines.duckdb.connection import BEFORE, COPY, STAGE, closed_connection, execute
 from sfumato.engines.duckdb.file_digests import digest_files, write_marks
 from sfumato.engines.duckdb.frames import Frames
@@ -22,6 +24,7 @@ from sfumato.engines.sql.bounded_copy import CopiedTable
 from sfumato.engines.sql.names import literal
 from sfumato.errors import EngineFailed
 from sfumato.policy.policy import Policy
+from sfumato.secure_files import publish
 
 
 def register(policy: Policy, progress: Progress, limits: Limits | None = None, *, again: bool = False) -> Registered:
@@ -43,12 +46,32 @@ def snapshot(
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class CopiedFile:
+    """The file of a copy that lies aside, and the cohorts of its people."""
+
+    file: Path
+    cohorts: CohortSet | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class _BuiltFile:
     stamp: str
-    file: Path
+    copied: CopiedFile
+    kept_cohorts: Path | None
+    """Where the cohorts of people are kept."""
+
+    @property
+    def file(self) -> Path:
+        return self.copied.file
+
+    @property
+    def cohorts(self) -> CohortSet | None:
+        return self.copied.cohorts
 
     def commit(self) -> None:
-        """Do nothing: the file is everything."""
+        """Keep the cohorts of people who came: before a manifest names the copy, and whatever becomes of it."""
+        if self.copied.cohorts is not None and self.kept_cohorts is not None:
+            publish(self.copied.file.with_name(KEPT), self.kept_cohorts)
 
     def discard(self) -> None:
         """Do nothing: the file is everything."""
@@ -75,16 +98,16 @@ class FileCopying:
         """Build the copy of a source that stays as it is meanwhile."""
         source = self.policy.source
         if source.scheme == "sqlite":  # one transaction: what is written meanwhile is not seen, and counts as a change
-            return _BuiltFile(self.stamp(salt), _build(self.policy, aside, salt, progress, self.limits))
+            copied = _build(self.policy, aside, salt, progress, self.limits)
+            return _BuiltFile(self.stamp(salt), copied, aside.kept_cohorts)
 
-        def built() -> Path:
+        def built() -> CopiedFile:
             shutil.rmtree(aside.folder, ignore_errors=True)
             return _build(self.policy, aside, salt, progress, self.limits)
 
         try:
-            return _BuiltFile(
-                *read_files_while_unchanged(source_root(source), lambda: source_files(source), salt, built)
-            )
+            stamp, copied = read_files_while_unchanged(source_root(source), lambda: source_files(source), salt, built)
+            return _BuiltFile(stamp, copied, aside.kept_cohorts)
         except BaseException:
             shutil.rmtree(aside.folder, ignore_errors=True)
             raise
@@ -114,7 +137,8 @@ class FrameCopying:
 
     def build(self, aside: BuildDirectory, salt: bytes, progress: Progress) -> _BuiltFile:
         """Build the copy; every frame is written down once before it is read."""
-        return _BuiltFile(self.stamp(salt), _build(self.policy, aside, salt, progress, self.limits))
+        copied = _build(self.policy, aside, salt, progress, self.limits)
+        return _BuiltFile(self.stamp(salt), copied, aside.kept_cohorts)
 
     def shape(self, file: Path) -> tuple[CopiedTable, ...] | None:
         """Return what is public about a copy."""
@@ -129,9 +153,9 @@ def copying_of(policy: Policy, limits: Limits) -> FileCopying | FrameCopying:
     return FrameCopying(policy, limits) if policy.source.scheme == "frames" else FileCopying(policy, limits)
 
 
-def _build(policy: Policy, aside: BuildDirectory, salt: bytes, progress: Progress, limits: Limits) -> Path:
+def _build(policy: Policy, aside: BuildDirectory, salt: bytes, progress: Progress, limits: Limits) -> CopiedFile:
     """Build a copy in a folder of its own, which only its owner may enter: what spills to disk is private too."""
-    folder, building = aside.folder, _Building(policy, aside.folder, salt, progress, limits)
+    folder, building = aside.folder, _Building(policy, aside.folder, salt, progress, limits, aside.kept_cohorts)
     folder.mkdir(mode=0o700)
     try:
         if aside.before is not None and policy.source.scheme in ENDINGS:
@@ -157,15 +181,17 @@ class _Building:
     salt: bytes
     progress: Progress
     limits: Limits
+    kept_cohorts: Path | None
 
     def forget(self) -> None:
         """Remove what an attempt left."""
-        for name in (COPY, STAGE):
+        for name in (COPY, STAGE, KEPT):
             (self.folder / name).unlink(missing_ok=True)
 
-    def built(self, instead: Mapping[str, Files], before: Path | None = None) -> Path:
+    def built(self, instead: Mapping[str, Files], before: Path | None = None) -> CopiedFile:
         """Build the copy; where one before it is given, only the people are bounded again to whom rows arrived."""
-        policy, sources = self.policy, [path for path in (self.policy.source.path, before) if path is not None]
+        policy, cohorts = self.policy, None
+        sources = [path for path in (policy.source.path, before, self.kept_cohorts) if path is not None]
         with closing(closed_connection([self.folder, *sources], self.limits, self.folder / "spill")) as connection:
             for name in (COPY, STAGE):
                 execute(connection, f"ATTACH {literal(str(self.folder / name))} AS {name}")
@@ -179,6 +205,8 @@ class _Building:
             write_shape(
                 connection, [one for table in policy.tables for one in build_table(build, table, self.progress)]
             )
+            if policy.cohort is not None:
+                cohorts = write_cohorts(build, self.folder / KEPT, self.kept_cohorts)
             write_marks(connection, now, loaded.rows)
             execute(connection, f"DETACH {COPY}")  # writes everything into the file
-        return self.folder / COPY
+        return CopiedFile(self.folder / COPY, cohorts)

@@ -46,6 +46,7 @@ def quote_document(quote: Quote) -> Document:
         "mechanisms": dict(quote.mechanisms),
         "notes": list(quote.notes),
         "source": str(quote.source),
+        **({"cohorts": list(quote.cohorts)} if quote.cohorts else {}),
         **({} if quote.loss_if_new is None else {"loss_if_new": loss_document(quote.loss_if_new)}),
         **_effect_document(quote.effect),
     }
@@ -70,6 +71,8 @@ def budget_document(budget: Budget, changed: bool | None = None) -> Document:
         parts |= {"every": str(budget.every), "renews": budget.renews.isoformat()}
     if budget.promise:
         parts["promise"] = budget.promise
+    if budget.cohorts:
+        parts["cohorts"] = {name: budget_document(one) for name, one in budget.cohorts.items()}
     return parts if changed is None else {**parts, "source_changed": changed}
 
 
