@@ -231,8 +231,6 @@ def test_people_who_come_next_year_bring_a_budget_of_their_own(tmp_path: Path, m
         ({"cohort": 'first(visits.day, "hour")'}, "a month, a quarter or a year"),
         ({"cohort": 'first(visits.cost, "year")'}, "with bounds"),
         ({"neighbours": "replace"}, "would cost both budgets"),
-        ({"source": "postgresql://nowhere/db"}, "does not keep the cohorts"),
-        ({"source": "spark:nowhere"}, "does not keep the cohorts"),
     ],
 )
 def test_cohorts_that_cannot_be_kept_are_refused(tmp_path: Path, change: dict[str, Any], why: str) -> None:

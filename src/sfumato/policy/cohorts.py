@@ -29,7 +29,7 @@ _MONTHS = {Period.MONTH: 1, Period.QUARTER: 3, Period.YEAR: 12}
 _TIMES = (ColumnType.DATE, ColumnType.TIMESTAMP)
 _DIVIDED_BY = (ColumnType.TEXT, ColumnType.INTEGER, ColumnType.BOOLEAN)
 _WRITE = 'Write for example cohort = "patients.region", or cohort = \'first(visits.day, "year")\'.'
-_SCHEMES = frozenset({"parquet", "csv", "files", "duckdb", "sqlite", "frames"})
+_SCHEMES = frozenset({"parquet", "csv", "files", "duckdb", "sqlite", "frames", "postgresql", "spark"})
 """Sources whose engines keep the cohorts of people."""
 
 
@@ -55,7 +55,9 @@ def read_cohort(entry: Entry, tables: tuple[Table, ...], neighbours: Neighbours,
         raise refuse(entry, 'is written beside a table with unit = "rows".', why, "Name the person by a column.")
     if scheme not in _SCHEMES:
         why = "Its engine does not keep the cohorts of people yet."
-        raise refuse(entry, f"is written for a source of the scheme {scheme}.", why, "Remove cohort, or use files.")
+        raise refuse(
+            entry, f"is written for a source of the scheme {scheme}.", why, "Remove cohort, or use another source."
+        )
     return cohort
 
 

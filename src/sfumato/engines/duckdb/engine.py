@@ -13,8 +13,8 @@ from sfumato.engines.duckdb.reader import Reader
 from sfumato.engines.duckdb.tables import DuckDBTables
 from sfumato.engines.engine import Histograms, Job, Limits, PlannedStatement, SelectedBounds
 from sfumato.engines.snapshots import Registered
-from sfumato.engines.sql.cohorts import COHORTS, restricted_tables
-from sfumato.engines.sql.names import quoted
+from sfumato.engines.sql.cohorts import restricted_tables
+from sfumato.engines.sql.names import COHORTS, quoted
 from sfumato.engines.sql.public import PublicTables
 from sfumato.engines.sql.statements import (
     Statements,

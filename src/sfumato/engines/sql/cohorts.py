@@ -15,9 +15,6 @@ from sfumato.planning.bounding.truncation import CUT
 from sfumato.policy.cohorts import OTHER, cohort_column, cohort_name, cohort_windows, declared_values
 from sfumato.policy.policy import Column, ColumnType, Policy, Table, UnitColumn, UnitPath, Value, fold_name
 
-COHORTS = ".cohorts"
-"""The table of the copy that says which cohort each person has. No table of a policy has a dot in its name."""
-
 
 def unit_name(table: Table) -> str | None:
     """Return the column of a table of the copy that holds the opaque id."""
