@@ -215,7 +215,7 @@ class Database:
         quote = sourced_quote(asked, quote)
         quote, ledger, paying = for_household(quote, household), self.payer.ledger, asked.paying
         notes = (*((REHEARSAL_NOTE,) if self.rehearsal else ()), *budget_notes(self.policy))
-        cohorts = () if paying is None else paying.names
+        cohorts = () if paying is None else paying.shown_names
         quote = replace(quote, notes=(*notes, *quote.notes), cohorts=cohorts)
         if asked.costs_nothing:
             new = nominal_price(self.policy) if asks_for_what_is_known(price) else price
@@ -322,7 +322,8 @@ class Database:
 
         Where people have budgets by cohort, it is that of the fullest, with all in `cohorts`; or that of one `cohort`.
         """
-        return self.payer.ledger.budget(self.account, named_cohort(cohort, paying_of(self.engine)))
+        every = paying_of(self.engine, shown=self._preparation.shows_cohorts)
+        return self.payer.ledger.budget(self.account, named_cohort(cohort, every))
 
     def history(self, limit: object = HISTORY_PAGE, before: object = None) -> tuple[Entry, ...]:
         """Return what was charged to this account, newest first; releases can be asked again at no cost.

@@ -32,7 +32,7 @@ from sfumato.planning.workload import workload_of
 from sfumato.policy.canonical import tables_digest
 from sfumato.policy.describing import units_of
 from sfumato.policy.policy import Policy, Preview, fold_name
-from sfumato.policy.rights import rights_of, visible_policy
+from sfumato.policy.rights import may_see_cohorts, rights_of, visible_policy
 from sfumato.query.expression import Literal
 from sfumato.query.parameters import Bindings, LiteralList, bind, inline_parameters
 from sfumato.query.parse import parse
@@ -150,10 +150,13 @@ class Prepared:
     kept: str | None = None
     """The stored release that answers it at no cost, because it asks for no more accuracy than that has."""
 
+    shows_cohorts: bool = True
+    """Whether the account may see the names of cohorts."""
+
     @property
     def paying(self) -> PayingCohorts | None:
         """The cohorts that pay for it; None where all people share one budget."""
-        return paying_of(self.engine, self.plan.cohorts)
+        return paying_of(self.engine, self.plan.cohorts, shown=self.shows_cohorts)
 
     @property
     def costs_nothing(self) -> bool:
@@ -187,10 +190,10 @@ class AnalysedQuery:
     """What it is remembered by; None where it is not."""
 
 
-def paying_of(engine: Engine, cohorts: tuple[str, ...] | None = None) -> PayingCohorts | None:
+def paying_of(engine: Engine, cohorts: tuple[str, ...] | None = None, *, shown: bool = True) -> PayingCohorts | None:
     """Return the cohorts of a snapshot that pay: these, or all that are open; None where people share one budget."""
     known = cohorts_of(engine)
-    return None if known is None else PayingCohorts(known.kept, cohorts or known.names)
+    return None if known is None else PayingCohorts(known.kept, cohorts or known.names, shown)
 
 
 class QueryPreparer:
@@ -208,6 +211,7 @@ class QueryPreparer:
         self._account = account
         self._ledger = ledger
         self._rights = rights_of(policy, account)
+        self.shows_cohorts = may_see_cohorts(policy, account)
         self._visible: tuple[Catalog, Catalog] | None = None
         """The last whole catalog, and what this account may use of it."""
         self._digests: dict[frozenset[str], str] = {}
@@ -256,7 +260,8 @@ class QueryPreparer:
         clock.check()
         written, units = (read.sql,), self._units(tables)
         chosen, every = plans[place], tuple(zip(plans, names, strict=True))
-        return Prepared(read.sql, target, chosen, job, names[place], engine, (chosen,), units, written, every)
+        prepared = Prepared(read.sql, target, chosen, job, names[place], engine, (chosen,), units, written, every)
+        return replace(prepared, shows_cohorts=self.shows_cohorts)
 
     def prepare_workload(
         self, read: Sequence[AnalysedQuery], price: RequestedPrice, key: str | None, engine: Engine
@@ -295,9 +300,10 @@ class QueryPreparer:
         jobs = [engine.prepare(outcome) for outcome in outcomes]  # each outcome has to be one that can be computed
         clock.check()
         written, units = tuple(analysed.sql for analysed in read), self._units(tables)
-        return Prepared(
+        prepared = Prepared(
             ";\n".join(written), target, plans[place], jobs[0], names[place], engine, outcomes, units, written
         )
+        return replace(prepared, shows_cohorts=self.shows_cohorts)
 
     def analyse_all(self, texts: object, engine: Engine) -> list[AnalysedQuery]:
         """Read several questions, each once."""

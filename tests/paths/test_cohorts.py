@@ -186,6 +186,28 @@ def test_each_cohort_has_the_whole_budget(tmp_path: Path) -> None:
         research.close()
 
 
+def test_a_role_without_the_column_sees_no_cohort(tmp_path: Path) -> None:
+    more = {
+        "budget": {"epsilon": 1, "delta": 0},
+        "roles": {"costs": {"columns": ["visits.cost"]}},
+        "analysts": {"research": {"epsilon": 1, "roles": ["costs"]}},
+    }
+    with sfumato.open(_policy(tmp_path, SOME, _visits(DAYS), **more)) as owner:
+        research = owner.as_analyst("research")
+        owner.ask(NORTH, epsilon="0.5")
+        sql = "SELECT SUM(cost) AS total FROM visits"
+        assert research.explain(sql, epsilon="0.25").cohorts == ()
+        assert research.ask(sql, epsilon="0.25").receipt.cohorts == ()
+        assert research.budget().cohorts == {}
+        with pytest.raises(BadParameter, match="does not divide"):
+            research.budget(cohort="north")
+        with pytest.raises(BudgetExhausted) as refusal:
+            research.ask("SELECT COUNT(*) AS n FROM visits", epsilon="0.5")
+        assert not any(name in str(refusal.value) for name in REGIONS)
+        assert owner.budget(cohort="north").used == 0.75
+        research.close()
+
+
 class _Clock(real_datetime):
     """The time at which snapshots are taken."""
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from fractions import Fraction
 
 from sfumato.accounting.loss import PrivacyLoss, percent_down, percent_up
+from sfumato.errors import BadParameter, quote_value
 from sfumato.policy.policy import Period
 
 FILTER_USAGE_NOTE = (
@@ -54,6 +55,17 @@ class Budget:
         if self.total.delta and self.used:
             lines.append(FILTER_USAGE_NOTE)
         return "\n".join(lines)
+
+
+def budget_of_cohort(budget: Budget, cohort: object) -> Budget:
+    """Return the budget of one cohort, or refuse a name that no cohort has."""
+    if cohort in budget.cohorts:
+        return budget.cohorts[str(cohort)]
+    raise BadParameter(
+        f"{quote_value(cohort)} is not a cohort.",
+        f"Cohorts of this account are: {', '.join(list(budget.cohorts)[:_MAX_LISTED_COHORTS]) or 'none'}.",
+        "Use one of these names, or leave it out.",
+    )
 
 
 def cohorts_text(cohorts: Mapping[str, Budget]) -> str:

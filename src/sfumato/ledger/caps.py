@@ -47,7 +47,7 @@ def account_budget(state: State, account: str, paying: PayingCohorts | None = No
     caps = dict(zip(names, caps_of(state, account, paying), strict=True))
     tightest = min(names, key=lambda name: _room(caps[name]))
     found = _budget(state, tightest, account, caps[tightest], caps[DATASET])
-    if paying is None or len(paying.names) == 1:
+    if paying is None or len(paying.names) == 1 or not paying.shown:
         return found
     each = {name: account_budget(state, account, PayingCohorts(paying.kept, (name,))) for name in paying.names}
     return replace(found, cohorts=each)

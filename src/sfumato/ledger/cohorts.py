@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from sfumato.accounting.filter import Filter
@@ -20,6 +20,13 @@ class PayingCohorts:
     kept: str
     """The random id of the assignment of people to cohorts."""
     names: tuple[str, ...]
+    shown: bool = field(default=True, compare=False)
+    """Whether the account may see the names of cohorts: its role may use the column that they come from."""
+
+    @property
+    def shown_names(self) -> tuple[str, ...]:
+        """The names, where the account may see them."""
+        return self.names if self.shown else ()
 
 
 def cohorts_content(paying: PayingCohorts | None) -> str:
@@ -75,6 +82,7 @@ def named_cohort(cohort: object, every: PayingCohorts | None) -> PayingCohorts |
     """Return one cohort by its name, or all; refuse a name that no cohort has."""
     if cohort is None:
         return every
+    every = every if every is not None and every.shown else None
     if every is None or cohort not in every.names:
         known = "" if every is None else f" They are: {', '.join(every.names[:_MAX_LISTED_COHORTS])}."
         raise BadParameter(

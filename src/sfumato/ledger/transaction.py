@@ -329,7 +329,8 @@ class LedgerTransaction:
             for cohort, cap in cohort_caps(state, name, request.cohorts)
             if not cap.accepts(request.event)
         )
-        whose = f"{f'the cohort {cohort} of ' if cohort else ''}{name or 'the dataset'} has"
+        of_cohort = f"the cohort {cohort} of " if cohort and request.cohorts and request.cohorts.shown else ""
+        whose = f"{of_cohort}{name or 'the dataset'} has"
         key = f"analysts.{name}.epsilon" if name else "budget.epsilon"
         why = ""
         try:

@@ -52,6 +52,12 @@ def rights_of(policy: Policy, account: str) -> Rights:
     return Rights(tuple(role for name in analyst.roles if (role := policy.role(name)) is not None))
 
 
+def may_see_cohorts(policy: Policy, account: str) -> bool:
+    """Whether an account may see the names of cohorts: it may use the column that they come from."""
+    cohort = policy.cohort
+    return cohort is None or rights_of(policy, account).may_use_column(cohort.table, cohort.column)
+
+
 def visible_policy(policy: Policy, account: str) -> Policy:
     """Return the policy as an account may see it: its own tables and columns, and no other analyst.
 
