@@ -215,7 +215,7 @@ class Database:
         quote = sourced_quote(asked, quote)
         quote, ledger, paying = for_household(quote, household), self.payer.ledger, asked.paying
         notes = (*((REHEARSAL_NOTE,) if self.rehearsal else ()), *budget_notes(self.policy))
-        cohorts = () if paying is None else paying.shown_names
+        cohorts = () if paying is None else paying.visible_names
         quote = replace(quote, notes=(*notes, *quote.notes), cohorts=cohorts)
         if asked.costs_nothing:
             new = nominal_price(self.policy) if asks_for_what_is_known(price) else price

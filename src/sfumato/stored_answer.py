@@ -65,7 +65,7 @@ def make_receipt(
         needed,
         asked.units,
         promise="".join(budget_notes(policy)),
-        cohorts=() if charge is None or asked.paying is None else asked.paying.shown_names,
+        cohorts=() if charge is None or asked.paying is None else asked.paying.visible_names,
     )
 
 

@@ -24,7 +24,7 @@ class PayingCohorts:
     """Whether the account may see the names of cohorts: its role may use the column that they come from."""
 
     @property
-    def shown_names(self) -> tuple[str, ...]:
+    def visible_names(self) -> tuple[str, ...]:
         """The names, where the account may see them."""
         return self.names if self.shown else ()
 

@@ -19,17 +19,17 @@ KEPT = "kept"
 """The file of a build that becomes the one beside the salt."""
 _EARLIER = "earlier"
 EARLIER_PEOPLE = f"{_EARLIER}.main.people"
-"""The ids and cohorts that were kept, where `attach_kept` has found them."""
+"""The ids and cohorts that were kept, where `attach_assignment` has found them."""
 
 
 def write_cohorts(build: Build, aside: Path, kept: Path | None) -> CohortSet:
     """Give each person of a copy a cohort, and write down aside what is kept from now on."""
     names, digest = cohort_names(build.policy, datetime.now(UTC)), cohorts_digest(build.policy, build.salt)
-    known = attach_kept(build.connection, kept, digest)
+    known = attach_assignment(build.connection, kept, digest)
     before = None if known is None else EARLIER_PEOPLE
     build.create_table_as(build.copy_relation(COHORTS), cohort_query(build, names, before))
     identity = known or fresh_id(system_source())
-    write_kept(build.connection, aside, identity, digest, extended_query(build.copy_relation(COHORTS), before))
+    write_assignment(build.connection, aside, identity, digest, extended_query(build.copy_relation(COHORTS), before))
     return CohortSet(identity, names)
 
 
@@ -38,7 +38,7 @@ def cohorts_digest(policy: Policy, salt: bytes) -> str:
     return keyed_digest(salt, "cohorts", fold_name(str(policy.cohort)))
 
 
-def attach_kept(connection: Connection, kept: Path | None, digest: str) -> str | None:
+def attach_assignment(connection: Connection, kept: Path | None, digest: str) -> str | None:
     """Return the assignment that was kept, whose people are `EARLIER_PEOPLE` then; None where there is none."""
     if kept is None or not kept.is_file():
         return None
@@ -47,7 +47,7 @@ def attach_kept(connection: Connection, kept: Path | None, digest: str) -> str |
     return str(known) if stamp == digest else None
 
 
-def write_kept(connection: Connection, aside: Path, identity: str, digest: str, people: str) -> None:
+def write_assignment(connection: Connection, aside: Path, identity: str, digest: str, people: str) -> None:
     """Write an assignment and its people into a file aside."""
     execute(connection, f"ATTACH {literal(str(aside))} AS {KEPT}")
     execute(connection, f"CREATE TABLE {KEPT}.main.people AS {people}")

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sfumato.engines.cohort_set import CohortSet
-from sfumato.engines.duckdb.cohorts import EARLIER_PEOPLE, KEPT, attach_kept, cohorts_digest, write_kept
+from sfumato.engines.duckdb.cohorts import EARLIER_PEOPLE, KEPT, attach_assignment, cohorts_digest, write_assignment
 from sfumato.engines.duckdb.connection import closed_connection, execute
 from sfumato.engines.engine import Limits
 from sfumato.engines.spark.build import SparkBuild
@@ -24,7 +24,7 @@ def write_cohorts(build: SparkBuild, kept: Path | None, salt: bytes, limits: Lim
     names, digest = cohort_names(build.policy, datetime.now(UTC)), cohorts_digest(build.policy, salt)
     paths = [build.folder, *([] if kept is None else [kept])]
     with closing(closed_connection(paths, limits, build.folder / "spill")) as connection:
-        known = attach_kept(connection, kept, digest)
+        known = attach_assignment(connection, kept, digest)
         before = None
         if known is not None:
             before = build.stage(_BEFORE)
@@ -37,6 +37,6 @@ def write_cohorts(build: SparkBuild, kept: Path | None, salt: bytes, limits: Lim
         identity = known or fresh_id(system_source())
         written = subquery(select("*", f"read_parquet({literal(str(build.place(copied) / '*.parquet'))})"))
         people = extended_query(written, None if known is None else EARLIER_PEOPLE)
-        write_kept(connection, build.folder / KEPT, identity, digest, people)
+        write_assignment(connection, build.folder / KEPT, identity, digest, people)
     build.drop([_BEFORE])
     return CohortSet(identity, names)
