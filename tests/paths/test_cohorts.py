@@ -143,10 +143,22 @@ def test_people_who_were_away_come_back_into_their_first_cohort(tmp_path: Path) 
     policy = _policy(tmp_path, _people({1: "north", 2: "south"}), visits)
     with sfumato.open(policy) as database:
         assert database.ask(NORTH, epsilon=HUGE).rows() == [{"n": 1}]
-    for regions, north in (({2: "south"}, 0), ({1: "south", 2: "north", 3: "north"}, 1)):
+    for regions, north, south in (({2: "south"}, 0, 1), ({1: "south", 2: "north", 3: "north"}, 1, 0)):
         with sfumato.open({**policy, "source": {"patients": _people(dict(regions)), "visits": visits}}) as database:
             database.refresh()
             assert database.ask(NORTH, epsilon=HUGE).rows() == [{"n": north}]  # 3 is new; 1 and 2 moved
+            assert database.ask(TEXTS_OF_SOUTH, epsilon=HUGE).rows() == [{"n": south}]
+
+
+def test_a_statement_keeps_to_the_cohorts_that_pay_in_every_table(database: Database) -> None:
+    """Also where a join would drop the others: what is charged does not rest on the text."""
+    joined = "SELECT SUM(cost) FROM visits JOIN patients USING (id)"
+    for where, tables in ((" WHERE region = 'north'", 2), ("", 0)):
+        (statement,) = database.statements(joined + where, epsilon=1)
+        assert statement.sql.count('copy.main.".cohorts"') == tables
+    with_removed = "SELECT COUNT(*) FROM \"visits.removed\" JOIN patients USING (id) WHERE region IN ('west')"
+    (statement,) = database.statements(with_removed, epsilon=1)
+    assert statement.sql.count('copy.main.".cohorts"') == 2
 
 
 def test_a_lost_assignment_costs_budget_and_no_privacy(tmp_path: Path) -> None:
