@@ -1,7 +1,7 @@
 """How many times more questions does a budget of (3, 1e-6) answer at equal margins than version 0.8.0?
 
-`python benchmarks/lasting.py CHECKOUT [STREAM ...]`: CHECKOUT is a working tree of 0.8.0, which runs in a process of its
-own on the same people and streams. Each stream is asked until the budget refuses a question:
+`python benchmarks/lasting.py CHECKOUT [STREAM ...]`: CHECKOUT is a working tree of 0.8.0, which runs in a process of
+its own on the same people and streams. Each stream is asked until the budget refuses a question:
 
 - dashboard: pages of one table of departments by months, with five of nine panels that follow from it (roll-ups, single
   departments, a season, another order); every second table is asked again, finer;

@@ -1,5 +1,6 @@
 """Cohorts on the whole path: who pays is proved from the text, and nobody else is read, whoever moved."""
 
+from dataclasses import replace
 from datetime import datetime as real_datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from sfumato.database import Database
 from sfumato.engines.cohort_set import cohorts_of
 from sfumato.engines.duckdb import cohorts as duckdb_cohorts
 from sfumato.errors import BadParameter, BadPolicy, BudgetExhausted
+from sfumato.prepare import RequestedPrice
 
 REGIONS = ["north", "south", "west"]
 NORTH = "SELECT COUNT(*) AS n FROM patients WHERE region = 'north'"
@@ -159,6 +161,20 @@ def test_a_statement_keeps_to_the_cohorts_that_pay_in_every_table(database: Data
     with_removed = "SELECT COUNT(*) FROM \"visits.removed\" JOIN patients USING (id) WHERE region IN ('west')"
     (statement,) = database.statements(with_removed, epsilon=1)
     assert statement.sql.count('copy.main.".cohorts"') == 2
+
+
+def test_where_other_cohorts_pay_another_measurement_is_bought(database: Database) -> None:
+    """The same words about the people of other cohorts are other rows: neither a repeat nor a view of them."""
+    preparation, engine = database._preparation, database.engine
+    (read,) = preparation.analyse_all([NORTH], engine)
+    found = set()
+    for cohorts in (("north",), ("north", "south"), None):
+        asked = replace(read, private=replace(read.private, cohorts=cohorts), key=None)
+        prepared = preparation.prepare_analysed(asked, RequestedPrice(epsilon=1), None, engine)
+        measured = prepared.names.measured
+        assert measured is not None
+        found |= {prepared.fingerprint, measured.cells, *(one.base for one in measured.signatures if one)}
+    assert len(found) == 9
 
 
 def test_a_lost_assignment_costs_budget_and_no_privacy(tmp_path: Path) -> None:
