@@ -28,6 +28,7 @@ PATH = (
     "release",
     "rehearsal",
     "dataset",
+    "question_cohorts",
     "prepare",
     "stored_answer",
     "kept_answers",

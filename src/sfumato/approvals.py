@@ -72,7 +72,7 @@ class Requests:
             raise BadParameter("This question is free.", "Its answer costs nothing more.", "Ask it.")
         if "share" in price:
             raise share_refused()
-        if self.payer.ledger.count_affordable(plan.event, self.payer.account):
+        if self.payer.ledger.count_affordable(plan.event, self.payer.account, asked.paying):
             raise BadParameter(
                 "Your own budget pays for this question.",
                 "Requests are for questions that it does not pay for.",

@@ -18,10 +18,11 @@ from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.engines.snapshot_status import has_changed
 from sfumato.errors import BadParameter, BudgetExhausted, PolicyChanged, Refusal, Setting
 from sfumato.ledger.affordable_price import afforded
+from sfumato.ledger.cohorts import named_cohort
 from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.one_time_grants import has_grant
-from sfumato.ledger.payer import ChargedRelease, Payer
+from sfumato.ledger.payer import Payer
 from sfumato.ledger.windows import budget_notes
 from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.quote import Quote, for_household, make_quote
@@ -33,6 +34,7 @@ from sfumato.policy.rights import visible_policy
 from sfumato.prepare import Derivation, Prepared, QueryPreparer, RequestedPrice
 from sfumato.query.describe import QueryDescription, describe_query
 from sfumato.query.types import Type
+from sfumato.question_cohorts import paying_of
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source
 from sfumato.refining import is_known, publish_refined, source_answer
@@ -44,7 +46,14 @@ from sfumato.release.receipt import TIMING, Receipt
 from sfumato.release.release import Release, as_shown, exact_release, make_release
 from sfumato.release.rendering.pages import database_page
 from sfumato.release.stages import run_stages
-from sfumato.stored_answer import StoredAnswer, answer_from_json, answer_to_json, make_receipt, no_such_answer
+from sfumato.stored_answer import (
+    StoredAnswer,
+    answer_from_json,
+    answer_to_json,
+    charged_release,
+    make_receipt,
+    no_such_answer,
+)
 from sfumato.views import ViewFinder, asks_for_what_is_known, combine_again, nominal_price, sourced_quote
 
 PAID_NOTE = "Asking costs nothing: the measurements of this answer are already paid for."
@@ -182,15 +191,16 @@ class Database:
             return answer_to_json(receipt, noisy, asked)
 
         tell("charge", "")
-        again = asked.refinement
+        again, charged = asked.refinement, charged_release(asked, self.policy)
         try:
-            stored = self.payer.charge_and_publish(self._charged(asked), release, again.key if again else key)
+            stored = self.payer.charge_and_publish(charged, release, again.key if again else key)
         except BadParameter:
             if again is None:
                 raise
             return self._answer(again.fresh, key, tell)  # it was refined to another price just now
         except BudgetExhausted as refusal:
-            failure = afforded(self.payer.ledger, self.account, asked.plan.private, asked.price_target, refusal)
+            wanted = asked.plan.private, asked.price_target, refusal, asked.paying
+            failure = afforded(self.payer.ledger, self.account, *wanted)
         else:
             shown = self._shown(asked, *fresh[0]) if fresh else self._open_stored(asked, stored)
             return [replace(one, repeated=not fresh) for one in shown]
@@ -217,17 +227,19 @@ class Database:
         plan = asked.plan if asked.known is None else asked.known.plan
         quote = make_quote(plan, self._shared.truncation_bounds(asked.engine.version), self.policy.budget.truncation)
         quote = sourced_quote(asked, quote)
-        quote, ledger = for_household(quote, household), self.payer.ledger
+        quote, ledger, paying = for_household(quote, household), self.payer.ledger, asked.paying
         notes = (*((REHEARSAL_NOTE,) if self.rehearsal else ()), *budget_notes(self.policy))
-        quote = replace(quote, notes=(*notes, *quote.notes))
+        cohorts = () if paying is None else paying.visible_names
+        quote = replace(quote, notes=(*notes, *quote.notes), cohorts=cohorts)
         if asked.costs_nothing:
             new = nominal_price(self.policy) if asks_for_what_is_known(price) else price
             quote = quote.paid((asked if asked.only_granted else self.prepare(sql, parameters, new)).plan.loss)
-            return replace(quote, notes=(PAID_NOTE, *quote.notes), effect=ledger.effect_of(None, self.account))
+            effect = ledger.effect_of(None, self.account, paying=paying)
+            return replace(quote, notes=(PAID_NOTE, *quote.notes), effect=effect)
         if has_grant(ledger.open_requests(), self.account, asked.fingerprint, asked.plan.event):
-            effect = ledger.effect_of(asked.plan.event, self.account, granted=True)
+            effect = ledger.effect_of(asked.plan.event, self.account, granted=True, paying=paying)
             return replace(quote, notes=(GRANT_NOTE, *quote.notes), effect=effect)
-        return replace(quote, effect=ledger.effect_of(asked.plan.event, self.account))
+        return replace(quote, effect=ledger.effect_of(asked.plan.event, self.account, paying=paying))
 
     def statements(
         self,
@@ -317,16 +329,16 @@ class Database:
         self.require_owner("see the source")
         return has_changed(self.policy)
 
-    def budget(self) -> Budget:
-        """Return what this account may spend, the share that is used, a bound of all answers, and what is left."""
-        self._check_open()
-        return self.payer.ledger.budget(self.account)
+    def budget(self, cohort: object = None) -> Budget:
+        """Return what this account may spend, the share that is used, a bound of all answers, and what is left.
+
+        Where people have budgets by cohort, it is that of the fullest, with all in `cohorts`; or that of one `cohort`.
+        """
+        every = paying_of(self.engine, shown=self._preparation.shows_cohorts)
+        return self.payer.ledger.budget(self.account, named_cohort(cohort, every))
 
     def history(self, limit: object = HISTORY_PAGE, before: object = None) -> tuple[Entry, ...]:
-        """Return what was charged to this account, newest first; releases can be asked again at no cost.
-
-        At most `limit` entries; `before` is the sequence of an entry, and only older ones are returned.
-        """
+        """Return what was charged to this account, newest first: at most `limit` entries older than entry `before`."""
         self._check_open()
         return self.payer.ledger.history(self.account, *page_of(limit, before))
 
@@ -405,20 +417,12 @@ class Database:
 
     def _known(self, asked: Prepared, known: Derivation) -> Release:
         """Answer from kept measurements: nothing is charged, read or drawn."""
-        receipt = self._receipt(asked, fresh_id(self.payer.source))
-        receipt = replace(receipt, loss=known.plan.loss, rests_on=known.rests_on)
+        new = self._receipt(asked, fresh_id(self.payer.source))
+        receipt = replace(new, loss=known.plan.loss, rests_on=known.rests_on)
         bounds = self._truncation_bounds(asked, receipt)
         release = make_release(known.plan, known.noisy, receipt, evaluate, bounds)
         notes = (f"Free: from your answer of {known.when}.", *release.notes)
         return self._marked(replace(release, repeated=True, notes=notes))
-
-    def _charged(self, asked: Prepared) -> ChargedRelease:
-        plan = asked.plan
-        if plan.event is None:
-            raise AssertionError("what is free is not charged")
-        shared, names = self.policy.answers is Sharing.SHARED, (asked.fingerprint, asked.sql)
-        found = ChargedRelease(*names, plan.event, plan.loss, asked.engine.version, shared, older=asked.names.older)
-        return replace(found, only_granted=asked.only_granted)
 
     def _receipt(
         self, asked: Prepared, name: str, charge: Charge | None = None, noisy: NoisyResult | None = None
@@ -442,10 +446,7 @@ class Database:
         return replace(release, notes=(*notes, *release.notes))
 
     def _truncation_bounds(self, asked: Prepared, receipt: Receipt) -> TruncationBounds | None:
-        """Return the truncation losses of the snapshot that gave an answer: those of another say nothing of it.
-
-        Under another policy the same noise may stand for other tables and columns.
-        """
+        """Return the truncation losses of the snapshot that gave an answer; None under another policy."""
         if receipt.version != asked.engine.version and receipt.policy != self.payer.policy:
             return None
         return self._shared.truncation_bounds(receipt.version)

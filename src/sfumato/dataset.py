@@ -8,9 +8,11 @@ from weakref import WeakSet
 
 from sfumato.accounting.event import to_json
 from sfumato.diagnostics import log_event
+from sfumato.engines.cohort_set import cohorts_of
 from sfumato.engines.engine import Engine, SnapshotWatch
 from sfumato.errors import Refusal
 from sfumato.ledger.charge import Charge
+from sfumato.ledger.cohorts import PayingCohorts
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.payer import ChargedRelease, Payer
 from sfumato.ledger.recorded_policy import DATASET
@@ -126,7 +128,12 @@ def _publish_truncation(engine: Engine, plan: Plan, policy: Policy, payer: Payer
         return json.dumps({"noisy": noisy_to_json(release_truncation(policy, plan, engine.run(job), source))})
 
     charged = ChargedRelease(
-        _truncation_fingerprint(plan), TRUNCATION_HISTORY_TEXT, plan.event, plan.loss, engine.version
+        _truncation_fingerprint(plan),
+        TRUNCATION_HISTORY_TEXT,
+        plan.event,
+        plan.loss,
+        engine.version,
+        cohorts=None if (known := cohorts_of(engine)) is None else PayingCohorts(known.kept, known.names),
     )
     replace(payer, account=DATASET).charge_and_publish(charged, release)
 

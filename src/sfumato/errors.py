@@ -1,7 +1,6 @@
 """Every Refusal: what was refused, why, and what to do next; never a data value.
 
-A refusal is an answer, not an accident. Its text may quote what the asker typed and what the policy says; it is
-written before any data is read, or is the same sentence whatever the data holds.
+Its text may quote what the asker typed and what the policy says. No data is read before, or it is always the same text.
 """
 
 from collections.abc import Iterable

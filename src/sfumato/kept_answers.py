@@ -12,7 +12,8 @@ from sfumato.ledger.history import Entry
 from sfumato.ledger.ledger import Ledger
 from sfumato.planning.kept_measurements import over_stored_measurements
 from sfumato.planning.measurement_identity import cells_prefix
-from sfumato.prepare import Prepared, QueryPreparer, ReleaseNames
+from sfumato.planning.release_names import ReleaseNames
+from sfumato.prepare import Prepared, QueryPreparer
 from sfumato.stored_answer import StoredAnswer
 
 

@@ -12,31 +12,36 @@ from weakref import finalize
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog, visible_catalog
+from sfumato.analysis.paying_cohorts import paying_cohorts
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.caches import SizedCache, size_of
+from sfumato.engines.cohort_set import cohorts_of
 from sfumato.engines.engine import Engine, Job
 from sfumato.engines.time_limit import PlanningClock
 from sfumato.errors import BadParameter, Setting, UnknownName, UnsupportedSql
 from sfumato.ledger.approvals import granted_names
+from sfumato.ledger.cohorts import PayingCohorts
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.one_time_grants import GrantedName, has_grant
 from sfumato.planning.budget_share import choose_plan
 from sfumato.planning.fingerprint import query_fingerprint, query_fingerprints, tables_read, uses_materialized_rows
-from sfumato.planning.measurement_identity import MeasurementIdentity, SharedParts, measurement_identity
+from sfumato.planning.measurement_identity import SharedParts, measurement_identity
 from sfumato.planning.notes.plan_notes import with_notes
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import PriceTarget, make_plans, parse_price_target
 from sfumato.planning.price_target import StoredPlanKey
+from sfumato.planning.release_names import ReleaseNames
 from sfumato.planning.workload import parse_questions, workload_of
 from sfumato.policy.canonical import tables_digest
 from sfumato.policy.describing import units_of
 from sfumato.policy.policy import Policy, Preview, fold_name
-from sfumato.policy.rights import rights_of, visible_policy
+from sfumato.policy.rights import may_see_cohorts, rights_of, visible_policy
 from sfumato.query.expression import Literal
 from sfumato.query.parameters import Bindings, LiteralList, bind, inline_parameters
 from sfumato.query.parse import parse
 from sfumato.query.probes import without_reading
 from sfumato.query.relation import Options, Query
+from sfumato.question_cohorts import all_cohorts, paying_of, with_cohort_notes, with_cohorts
 from sfumato.release.noisy import NoisyResult
 from sfumato.release.receipt import Receipt
 from sfumato.release.stages import with_any_value
@@ -67,26 +72,6 @@ class RequestedPrice:
     """How much each question of a workload counts; () where all count the same."""
     beyond_own_cap: bool = field(default=False, kw_only=True)
     """Whether margins may cost as much as the dataset has: a request asks for more than the analyst has."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseNames:
-    """The names under which a ledger may hold the release of a plan."""
-
-    measured: MeasurementIdentity | None
-    """What is measured; None where it is identified by its text alone."""
-    by_text: str
-    """The name by the text of the question: releases of versions before 0.10 have it."""
-
-    @property
-    def fingerprint(self) -> str:
-        """The name under which a new release is stored."""
-        return self.by_text if self.measured is None else self.measured.text
-
-    @property
-    def older(self) -> tuple[str, ...]:
-        """The names under which an older version may have stored it."""
-        return () if self.measured is None else (self.measured.first_text, self.by_text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +137,14 @@ class Prepared:
     """The stored release that answers it at no cost, because it asks for no more accuracy than that has."""
     only_granted: bool = False
     """Whether only a one-time grant may pay for it: it names what the account may not use otherwise."""
+
+    shows_cohorts: bool = True
+    """Whether the account may see the names of cohorts."""
+
+    @property
+    def paying(self) -> PayingCohorts | None:
+        """The cohorts that pay for it; None where all people share one budget."""
+        return paying_of(self.engine, self.plan.cohorts, shown=self.shows_cohorts)
 
     @property
     def costs_nothing(self) -> bool:
@@ -229,6 +222,7 @@ class QueryPreparer:
         self._ledger = ledger
         self._rights = rights_of(policy, account, granted, claimed=roles)
         self._roles = roles
+        self.shows_cohorts = may_see_cohorts(policy, account, roles)
         self._visible: tuple[Catalog, Catalog] | None = None
         """The last whole catalog, and what this account may use of it."""
         self._digests: dict[frozenset[str], str] = {}
@@ -279,7 +273,7 @@ class QueryPreparer:
     ) -> Prepared:
         """Prepare one question that was read."""
         clock = clock or PlanningClock()
-        target = self._price_target(price, read.query.options)
+        target = self._price_target(price, read.query.options, paying_of(engine, read.private.cohorts))
         tables = tables_read(read.query.relation)
         plans, names = self._plans_of(read, target, tables)
         clock.check()
@@ -293,7 +287,8 @@ class QueryPreparer:
         clock.check()
         written, units = (read.sql,), self._units(tables)
         every = tuple(zip(plans, names, strict=True))
-        return Prepared(read.sql, target, chosen, job, names[place], engine, (chosen,), units, written, every)
+        prepared = Prepared(read.sql, target, chosen, job, names[place], engine, (chosen,), units, written, every)
+        return replace(prepared, shows_cohorts=self.shows_cohorts)
 
     def prepare_workload(
         self, read: Sequence[AnalysedQuery], price: RequestedPrice, key: str | None, engine: Engine
@@ -315,13 +310,14 @@ class QueryPreparer:
                 "Ask this query alone, or ask for the value first and write the answer as a number.",
             )
         clock = PlanningClock()
-        workload = workload_of([analysed.private for analysed in read])
-        wanted = self._price_target(price, Options())
+        cohorts = all_cohorts([analysed.private.cohorts for analysed in read], engine)
+        workload = workload_of([with_cohort_notes(replace(analysed.private, cohorts=cohorts)) for analysed in read])
+        wanted = self._price_target(price, Options(), paying_of(engine, cohorts))
         weights = workload.group_weights(price.weights) if price.stored_plan is None else price.stored_plan.weights
         target = replace(wanted, weights=weights)
         plans = make_plans(workload.combined_query, target, tuple(question.outcome for question in workload.questions))
         tables: set[str] = set().union(*(tables_read(analysed.query.relation) for analysed in read))
-        digest = self._tables_digest(tables)
+        digest = with_cohorts(self._tables_digest(tables), cohorts)
         names = [
             ReleaseNames(
                 measurement_identity(plan, digest),
@@ -339,7 +335,7 @@ class QueryPreparer:
         jobs = [engine.prepare(outcome) for outcome in outcomes]  # each outcome has to be one that can be computed
         clock.check()
         written, units = tuple(analysed.sql for analysed in read), self._units(tables)
-        return Prepared(
+        prepared = Prepared(
             ";\n".join(written),
             target,
             with_notes(plans[place]),
@@ -350,6 +346,7 @@ class QueryPreparer:
             units,
             written,
         )
+        return replace(prepared, shows_cohorts=self.shows_cohorts)
 
     def analyse_all(self, texts: object, engine: Engine) -> list[AnalysedQuery]:
         """Read several questions, each once."""
@@ -364,8 +361,9 @@ class QueryPreparer:
             None if remembered is None else _QUERY_CACHE.get(remembered)
         )
         if found is None:
-            plans = make_plans(read.private, target)  # price and error known; data untouched
-            digest, shared = self._tables_digest(tables), self._shared_parts(read)
+            plans = make_plans(with_cohort_notes(read.private), target)  # price and error known; data untouched
+            digest = with_cohorts(self._tables_digest(tables), read.private.cohorts)
+            shared = self._shared_parts(read)
             new = not shared.flows
             by_text = query_fingerprints(read.query, plans, digest)
             names = [
@@ -412,6 +410,8 @@ class QueryPreparer:
         clock.check()
         with engine.public.one_question(self._account):  # what is free has limits
             private = analyse(query, catalog, engine.public)  # who is protected, how far they reach
+        if (open_cohorts := cohorts_of(engine)) is not None:
+            private = replace(private, cohorts=paying_cohorts(private, self._policy, open_cohorts.names))
         return AnalysedQuery(inline_parameters(sql, bindings), query, private)
 
     def _parse(self, sql: str, catalog: Catalog, bindings: Bindings | None) -> Query:
@@ -425,11 +425,13 @@ class QueryPreparer:
             refused = refusal
         raise with_advice(refused)
 
-    def _price_target(self, price: RequestedPrice, options: Options) -> PriceTarget:
+    def _price_target(
+        self, price: RequestedPrice, options: Options, paying: PayingCohorts | None = None
+    ) -> PriceTarget:
         price = self._with_default_price(price, options)
         account = None if price.stored_plan is None else price.stored_plan.account
         if account is None and price.share is not None:
-            account = self._ledger.account(self._account)
+            account = self._ledger.account(self._account, paying)
         typed = (price.epsilon, price.within, price.delta)
         target = parse_price_target(
             *typed, options, self._policy.budget, self._cap(price), share=price.share, account=account
@@ -460,8 +462,9 @@ class QueryPreparer:
             if has_grant(requests, self._account, names[place].fingerprint, plan.event):
                 return place  # the owner approved this plan, whatever suits the account now
         part = None if target.share is None else target.share.fraction
-        account = self._ledger.account(self._account)
-        dataset = self._ledger.account() if self._account else None  # else it is the account
+        paying = paying_of(engine, plans[0].cohorts)
+        account = self._ledger.account(self._account, paying)
+        dataset = self._ledger.account(paying=paying) if self._account else None  # else it is the account
         return plans.index(choose_plan(plans, account, part, epsilon=target.epsilon, dataset=dataset))
 
     def _units(self, tables: set[str]) -> str:

@@ -125,7 +125,9 @@ def refined(asked: Prepared, preparer: QueryPreparer, ledger: Ledger, account: s
         return asked
     _, refinement, loss, event = best
     plan = replace(asked.plan, loss=loss, event=event)
-    return replace(asked, plan=plan, outcomes=(plan,), refinement=refinement, combined=None)
+    names = (asked.fingerprint, *asked.names.older)
+    paid = ledger.is_paid(account, names, asked.engine.version, event)  # by an attempt that ended before its answer
+    return replace(asked, plan=plan, outcomes=(plan,), refinement=refinement, combined=None, paid=paid)
 
 
 def _earlier(

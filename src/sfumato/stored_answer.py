@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sfumato.accounting.event import Composed, Event, LaplaceRefinement
@@ -11,11 +11,11 @@ from sfumato.errors import BadParameter, UnknownName, quote_value
 from sfumato.exact import integer
 from sfumato.ledger.charge import Charge
 from sfumato.ledger.history import Entry
-from sfumato.ledger.payer import Payer
+from sfumato.ledger.payer import ChargedRelease, Payer
 from sfumato.ledger.windows import budget_notes
 from sfumato.planning.fingerprint import first_spelling
 from sfumato.planning.price_target import StoredPlanKey, account_of_share, price_target_to_json, weights_of
-from sfumato.policy.policy import Policy
+from sfumato.policy.policy import Policy, Sharing
 from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice
 from sfumato.randomness.source import declared_gamma
 from sfumato.release.measured_order import in_measured_order, in_plan_order
@@ -38,6 +38,17 @@ def answer_to_json(receipt: Receipt, noisy: NoisyResult, asked: Prepared) -> str
     content |= {} if measured is None else {"order": MEASURED_ORDER}
     together = {"together": len(asked.texts), "texts": asked.texts} if len(asked.texts) > 1 else {}
     return json.dumps({**content, "question": asked.fingerprint_digest, **together})
+
+
+def charged_release(asked: Prepared, policy: Policy) -> ChargedRelease:
+    """Return what a ledger is asked to charge for a question."""
+    plan = asked.plan
+    if plan.event is None:
+        raise AssertionError("what is free is not charged")
+    shared = policy.answers is Sharing.SHARED
+    charged = (asked.fingerprint, asked.sql, plan.event, plan.loss, asked.engine.version, shared)
+    found = ChargedRelease(*charged, cohorts=asked.paying, older=asked.names.older)
+    return replace(found, only_granted=asked.only_granted)
 
 
 def make_receipt(
@@ -65,6 +76,7 @@ def make_receipt(
         needed,
         asked.units,
         promise="".join(budget_notes(policy)),
+        cohorts=() if charge is None or asked.paying is None else asked.paying.visible_names,
     )
 
 

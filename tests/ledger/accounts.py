@@ -1,12 +1,18 @@
 """Small policies and requests that the laws of this room are tried on."""
 
+import json
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from sfumato.accounting.event import Event, Neighbours, Pure
 from sfumato.accounting.loss import PrivacyLoss
+from sfumato.ledger.chain import Row, RowKind
+from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.request import Request
+from sfumato.ledger.state import started, sums_text
+from sfumato.ledger.transaction import opened_state
+from sfumato.ledger.verifying import _Replay
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy
 from sfumato.policy.reading import read_policy
@@ -51,3 +57,15 @@ def request_for(policy: Policy, question: str, event: Event | None = None, **mor
         "receipt": f"receipt of {question}",
     }
     return Request(**(fields | more))
+
+
+def require_read_back(ledger: Ledger) -> None:
+    """Check that a state row of the sums, reopening and the second reader tell the same."""
+    state, replay = ledger._state, _Replay()
+    assert opened_state(ledger._opened()) == state
+    row = Row(state.sequence, RowKind.STATE.value, state.time, content=sums_text(state), head=state.head)
+    assert started(row) == state
+    with ledger.rows() as rows:
+        for one in rows:
+            replay.read(tuple(one))
+    assert replay._sums() == json.loads(sums_text(state))

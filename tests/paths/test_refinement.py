@@ -99,6 +99,7 @@ def test_a_refinement_that_was_killed_is_drawn_again_for_its_charge(tmp_path: Pa
     assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
     with sfumato.open(words) as own:
         assert own.budget().spent.epsilon == 1
+        assert own.explain(SQL, epsilon=1).loss.epsilon == 0  # asking takes the charge up
         again = own.ask(SQL, epsilon=1)
         assert again.receipt.refines == first.receipt.id
         assert own.budget().spent.epsilon == 1

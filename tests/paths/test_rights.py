@@ -173,7 +173,7 @@ def test_a_hidden_name_is_refused_as_a_name_that_nobody_declared(owner: Database
     assert tried > 60
 
 
-def test_nothing_that_is_shown_names_what_is_hidden(owner: Database, anna: Database) -> None:
+def test_nothing_that_is_visible_names_what_is_hidden(owner: Database, anna: Database) -> None:
     for sql in _corpus(owner):
         if HIDDEN not in sql:
             assert HIDDEN not in _outcome(partial(anna.explain, sql)), sql

@@ -33,8 +33,8 @@ APPROVALS_BUGS: tuple[Bug, ...] = (
         _LAWS,
         (
             "ledger/state.py",
-            "for name in {DATASET, row.account}}",
-            "for name in {DATASET, row.account} if not row.about}",
+            "    state = charged_to_all(state, row.account, event) if paying is None",
+            "    state = state if row.about else charged_to_all(state, row.account, event) if paying is None",
         ),
     ),
     planned(

@@ -193,8 +193,8 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/paths/test_snapshots.py",
         (
             "prepare.py",
-            "            digest, shared = self._tables_digest(tables), self._shared_parts(read)\n",
-            "            digest, shared = repr(self._policy), self._shared_parts(read)\n",
+            "digest = with_cohorts(self._tables_digest(tables), read.private.cohorts)\n            shared",
+            "digest = repr(self._policy)\n            shared",
         ),
     ),
     planned(

@@ -1,8 +1,10 @@
-"""Bugs of a budget that lasts to plant: windows that open too often, and promises that are left out."""
+"""Bugs of a budget that lasts to plant: windows that open too often, and people who are read and do not pay."""
 
 from tests.planted.bug import Bug, planned
 
 _WINDOWS = "tests/ledger/test_windows.py"
+_COHORTS = "tests/ledger/test_cohorts.py"
+_PATH = "tests/paths/test_cohorts.py"
 
 LASTING_BUGS: tuple[Bug, ...] = (
     planned(
@@ -47,5 +49,62 @@ LASTING_BUGS: tuple[Bug, ...] = (
             '    if budget["every"] is None and budget["lifetime"] is not None:\n',
         ),
     ),
+    planned(
+        "a person who moved is read by a question that their cohort does not pay",
+        _PATH,
+        ("engines/sql/cohorts.py", 'f"coalesce(k.cohort, {cohort})"', "cohort"),
+    ),
+    planned(
+        "a question reads by the cohort's column and not by the kept cohort",
+        _PATH,
+        ("engines/duckdb/engine.py", "if plan.cohorts is not None:", "if False:"),
+    ),
+    planned(
+        "another table of the same people is read whole",
+        _PATH,
+        (
+            "engines/sql/cohorts.py",
+            "        if table.public:\n            continue\n",
+            "        if table.public or (policy.cohort is not None and table.name != policy.cohort.table):\n"
+            "            continue\n",
+        ),
+    ),
+    planned(
+        "people who were away come back into another cohort",
+        _PATH,
+        ("engines/sql/cohorts.py", "    if kept is not None:\n        away", "    if False:\n        away"),
+    ),
+    planned(
+        "the charge of a cohort is forgotten where everybody pays",
+        _COHORTS,
+        (
+            "ledger/state.py",
+            "lambda name, cap: cap.charge(event) if name in names else cap)",
+            "lambda name, cap: cap)",
+        ),
+    ),
+    planned(
+        "a charge to everybody is forgotten for those who come later",
+        _COHORTS,
+        (
+            "ledger/state.py",
+            "    accounts = {**state.accounts, **{name: state.accounts[name].charge(event) for name in names}}\n",
+            "    accounts = dict(state.accounts)\n",
+        ),
+    ),
+    planned(
+        "another assignment of people to cohorts begins at nothing",
+        _COHORTS,
+        (
+            "ledger/state.py",
+            "accounts=collapsed(state.accounts, state.cohorts), cohorts={}, kept=kept",
+            "cohorts={}, kept=kept",
+        ),
+    ),
+    planned(
+        "a question about one cohort has the identity of one about all",
+        _PATH,
+        ("prepare.py", "return digest if cohorts is None else", "return digest if True else"),
+    ),
 )
-"""All of them are noticed by laws of the ledger."""
+"""All of them are noticed by laws of the ledger, or of cohorts on the whole path."""

@@ -20,11 +20,12 @@ from tests.policy.examples import CLINIC, EVERYTHING
 
 from sfumato.cli import main
 from sfumato.errors import BadPolicy
+from sfumato.policy.account_keys import ANALYST, BUDGET, ROLE
 from sfumato.policy.canonical import hashed_lines
 from sfumato.policy.engine_keys import ENGINE
 from sfumato.policy.entry import Entry
 from sfumato.policy.identity_keys import IDENTITY
-from sfumato.policy.keys import ANALYST, BUDGET, CSV, KEYS, POLICY, ROLE, SEALED
+from sfumato.policy.keys import CSV, KEYS, POLICY, SEALED
 from sfumato.policy.kinds import (
     Default,
     Flag,
@@ -124,6 +125,7 @@ CSV_POLICY: dict[str, Any] = {
     "server": {"http_port": 8080, "pg_port": 5434, "public_url": "https://db.example/", "trusted_proxies": ["10.0.0.1"]}
     | dict.fromkeys(SERVER.names[4:], 64),
     "refresh": "on-change",
+    "cohort": 'first(visits.day, "year")',
     "padding": "250ms",
     "answers": "shared",
     "preview": "synthetic",
@@ -149,7 +151,7 @@ CSV_POLICY: dict[str, Any] = {
             "rows_per_unit": 20,
             "columns": {
                 "who": {"type": "text", "length": 20},
-                "day": {"type": "date", "format": "%d/%m/%Y"},
+                "day": {"type": "date", "format": "%d/%m/%Y", "bounds": ["2020-01-01", "2030-12-31"]},
                 "cost": {"type": "integer", "bounds": [0, 10], "total_per_unit": 40},
                 "fee": {"type": "integer", "bounds": {"within": [0, 9], "choose": "private"}},
             },

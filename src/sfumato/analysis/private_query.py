@@ -139,6 +139,8 @@ class PrivateQuery:
     """What is measured first: noisy rows that rows of other groups are compared with, under the label of each."""
     days: frozenset[int] = frozenset()
     """The places of columns that are dates for people, though they are computed as timestamps: DATE_TRUNC of a date."""
+    cohorts: tuple[str, ...] | None = None
+    """The cohorts that pay, whose people alone are read; None: all of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 @policy_file
 @as_analyst
 @every_account
+@click.option("--cohort", metavar="NAME", help="The budget of this cohort of people, where charges named it.")
 @report_format
-def budget(policy: Path, analyst: str | None, every: bool, form: str) -> None:
+def budget(policy: Path, analyst: str | None, every: bool, cohort: str | None, form: str) -> None:
     """Show what may be spent, what was, and what is left.
 
     The data may be away: this reads the ledger alone.
     """
     from sfumato.accounts import accounts
+    from sfumato.ledger.budget import budget_of_cohort
     from sfumato.policy.reading import read_policy
     from sfumato.release.rendering.account_documents import budget_document
     from sfumato.release.rendering.account_reports import WAITING, budget_text, budgets_text
@@ -41,6 +43,7 @@ def budget(policy: Path, analyst: str | None, every: bool, form: str) -> None:
             click.echo(to_json(documents) if form == "json" else budgets_text(budgets))
         else:
             account_budget = opened.budget(account)
+            account_budget = account_budget if cohort is None else budget_of_cohort(account_budget, cohort)
             document = budget_document(account_budget, None if changed is None else bool(changed))
             click.echo(to_json(document) if form == "json" else budget_text(account_budget))
             if form == "table" and sys.stdout.isatty():

@@ -40,6 +40,8 @@ class Manifest:
     """The name of the copy's file."""
     ledger: str
     """The ledger that pays for answers about it; empty where none was open."""
+    cohorts: str = ""
+    """The assignment of people to cohorts, and those that are open; empty where all people share one budget."""
 
 
 def stamp_of(root: Path, files: Sequence[Path], salt: bytes) -> str:

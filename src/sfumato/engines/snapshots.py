@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from sfumato.diagnostics import record_engine_failure
+from sfumato.engines.cohort_set import CohortSet, cohorts_from_json, cohorts_of, cohorts_to_json
 from sfumato.engines.engine import Backend, Engine, Limits, Progress
 from sfumato.engines.inspection import SourceReport
 from sfumato.engines.limits import limits_of
@@ -62,6 +63,8 @@ class BuildDirectory:
     before: Path | None = None
     """Of the same tables, the same source and the same salt: what it holds of a person whose rows did not change is
     what another copy would hold. None where there is no such copy."""
+    kept_cohorts: Path | None = None
+    """Where the cohorts of people are kept that registrations have seen, for those that keep them in a file."""
 
 
 class Copying(Protocol):
@@ -96,6 +99,8 @@ class Registered:
     tables: tuple[CopiedTable, ...]
     use: SharedFileLock = field(repr=False, compare=False)
     """Keeps the copy where it is."""
+    cohorts: CohortSet | None = None
+    """The cohorts of the snapshot; None where all people share one budget."""
 
 
 def identity_of(copy: Path) -> str:
@@ -190,8 +195,12 @@ def _found(policy: Policy, copying: Copying, places: SnapshotPaths) -> Snapshot 
             continue  # another one has just taken its place, or somebody removed it
         read_or_draw_salt(places.sidecar("copy.salt"), system_source())  # one that others can read is refused
         tables = copying.shape(path)
-        return None if tables is None else _same(known.ledger, Registered(known.version, path, tables, use))
+        return None if tables is None else _same(known.ledger, _registered(known, path, tables, use))
     return None
+
+
+def _registered(known: Manifest, path: Path, tables: tuple[CopiedTable, ...], use: SharedFileLock) -> Registered:
+    return Registered(known.version, path, tables, use, cohorts_from_json(known.cohorts))
 
 
 def _same(ledger: str, registered: Registered) -> Snapshot:
@@ -269,7 +278,7 @@ class _Taken:
         for left in self._places.builds:
             shutil.rmtree(left, ignore_errors=True)
         self._sweep()
-        aside = BuildDirectory(self._identity, self._folder, self._before())
+        aside = BuildDirectory(self._identity, self._folder, self._before(), self._places.sidecar("copy.cohorts"))
         self._built = self._copying.build(aside, self._salt, progress)
         return self._built
 
@@ -297,8 +306,10 @@ class _Taken:
         if shape is None:
             record_engine_failure("The bounded copy that was just written cannot be opened.")
             raise EngineFailed()
-        registered = Registered(version, path, shape, use)
-        write_manifest(places.manifest, Manifest(FORMAT_VERSION, version, stamp, place, tables, path.name, ledger))
+        cohorts = cohorts_to_json(cohorts_of(built))
+        current = Manifest(FORMAT_VERSION, version, stamp, place, tables, path.name, ledger, cohorts)
+        registered = _registered(current, path, shape, use)
+        write_manifest(places.manifest, current)
         for other in places.copies:
             if other != path:
                 remove_unused(other)

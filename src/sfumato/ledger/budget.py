@@ -1,10 +1,12 @@
 """What an account may spend, how much of it is used, and what the answers so far reveal at most."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fractions import Fraction
 
 from sfumato.accounting.loss import PrivacyLoss, percent_down, percent_up
+from sfumato.errors import BadParameter, quote_value
 from sfumato.policy.policy import Period
 
 FILTER_USAGE_NOTE = (
@@ -12,6 +14,7 @@ FILTER_USAGE_NOTE = (
     "is not proportional to `used` (docs/budget.md)."
 )
 """What a budget with a delta says of itself."""
+_MAX_LISTED_COHORTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class Budget:
     """When the next window begins."""
     promise: str = ""
     """What holds for the people in the data, where no cap holds over all windows; empty elsewhere."""
+    cohorts: Mapping[str, "Budget"] = field(default_factory=dict, hash=False)
+    """What is left of each cohort, where people have budgets by cohort; the other fields are of the fullest one."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "remaining", replace(self.remaining, left=True))
@@ -45,9 +50,29 @@ class Budget:
             lines.insert(1, f"renews     {renewal_text(self)}")
         if self.promise:
             lines.append(self.promise)
+        if self.cohorts:
+            lines.append(cohorts_text(self.cohorts))
         if self.total.delta and self.used:
             lines.append(FILTER_USAGE_NOTE)
         return "\n".join(lines)
+
+
+def budget_of_cohort(budget: Budget, cohort: object) -> Budget:
+    """Return the budget of one cohort, or refuse a name that no cohort has."""
+    if cohort in budget.cohorts:
+        return budget.cohorts[str(cohort)]
+    raise BadParameter(
+        f"{quote_value(cohort)} is not a cohort.",
+        f"Cohorts of this account are: {', '.join(list(budget.cohorts)[:_MAX_LISTED_COHORTS]) or 'none'}.",
+        "Use one of these names, or leave it out.",
+    )
+
+
+def cohorts_text(cohorts: Mapping[str, Budget]) -> str:
+    """Return the share that each cohort has used, the fullest first; the numbers above are of that one."""
+    listed = sorted(cohorts.items(), key=lambda one: -one[1].used)[:_MAX_LISTED_COHORTS]
+    more = f"; {len(cohorts) - len(listed):,} more" if len(listed) < len(cohorts) else ""
+    return "cohorts    " + "; ".join(f"{name} {percent_up(budget.used)}" for name, budget in listed) + more
 
 
 def renewal_text(budget: Budget) -> str:

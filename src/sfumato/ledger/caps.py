@@ -1,6 +1,7 @@
 """The caps that a charge has to fit into, and the budgets that accounts are shown: functions of the ledger's state."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 
 from sfumato.accounting.event import Event
@@ -8,38 +9,75 @@ from sfumato.accounting.filter import Filter
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import BadParameter
 from sfumato.ledger.budget import Budget
+from sfumato.ledger.cohorts import PayingCohorts
 from sfumato.ledger.recorded_policy import DATASET
-from sfumato.ledger.state import State
+from sfumato.ledger.state import State, assigned
 from sfumato.ledger.windows import unlimited_text, window_end
 from sfumato.planning.budget_effect import BudgetEffect
 
 
-def caps_of(state: State, account: str) -> tuple[Filter, ...]:
-    """Return the caps that a charge has to fit into: the account's own, and the dataset's, which comes last."""
-    return tuple(_cap(state, name) for name in dict.fromkeys((account, DATASET)))
+def cohort_caps(state: State, name: str, paying: PayingCohorts | None = None) -> list[tuple[str, Filter]]:
+    """Return the caps of an account that a charge has to fit into, each with its cohort; empty where all share it."""
+    if name not in state.accounts:
+        raise BadParameter(
+            "This account does not exist.", "The policy names no such analyst.", "Use one that it names."
+        )
+    if paying is not None:
+        state = assigned(state, paying.kept)
+        return [(cohort, state.cohorts.get(cohort, {}).get(name, state.accounts[name])) for cohort in paying.names]
+    own = [(cohort, caps[name]) for cohort, caps in state.cohorts.items() if name in caps]
+    return [("", state.accounts[name]), *own]
 
 
-def account_budget(state: State, account: str) -> Budget:
-    """Return what an account can still spend: at the tighter of its cap and the dataset's."""
+def caps_of(state: State, account: str, paying: PayingCohorts | None = None) -> tuple[Filter, ...]:
+    """Return the caps that a charge has to fit into: the account's own, and the dataset's, which comes last.
+
+    Of several cohorts that pay, each at the one with the least left.
+    """
+    names = dict.fromkeys((account, DATASET))
+    return tuple(min((cap for _, cap in cohort_caps(state, name, paying)), key=_room) for name in names)
+
+
+def account_budget(state: State, account: str, paying: PayingCohorts | None = None) -> Budget:
+    """Return what an account can still spend: at the tighter of its cap and the dataset's.
+
+    Of several cohorts, what the fullest has left, and what each has.
+    """
     names = tuple(dict.fromkeys((account, DATASET)))
-    tightest = min(names, key=lambda name: _room(_cap(state, name)))
-    return _budget(state, tightest, account)
+    caps = dict(zip(names, caps_of(state, account, paying), strict=True))
+    tightest = min(names, key=lambda name: _room(caps[name]))
+    found = _budget(state, tightest, account, caps[tightest], caps[DATASET])
+    if paying is None or len(paying.names) == 1 or not paying.shown:
+        return found
+    each = {name: account_budget(state, account, PayingCohorts(paying.kept, (name,))) for name in paying.names}
+    return replace(found, cohorts=each)
 
 
 def account_budgets(state: State) -> dict[str, Budget]:
-    """Return every account at its own cap; the dataset's under the empty name."""
-    return {name: _budget(state, name, name) for name in state.accounts}
+    """Return every account at its own cap, of its fullest cohort; the dataset's under the empty name."""
+    dataset = caps_of(state, DATASET)[0]
+    budgets = {name: _budget(state, name, name, caps_of(state, name)[0], dataset) for name in state.accounts}
+    if not state.cohorts:
+        return budgets
+    known = [PayingCohorts(state.kept, (cohort,)) for cohort in state.cohorts]
+    return {
+        name: replace(found, cohorts={paying.names[0]: account_budget(state, name, paying) for paying in known})
+        for name, found in budgets.items()
+    }
 
 
-def effect_on(state: State, account: str, event: Event | None, granted: bool = False) -> BudgetEffect:
+def effect_on(
+    state: State, account: str, event: Event | None, granted: bool = False, paying: PayingCohorts | None = None
+) -> BudgetEffect:
     """Return what a charge would do to an account's own cap; None is an answer that costs nothing.
 
     With a grant the own cap is left as it is.
     """
-    own, dataset = caps_of(state, account)[0], state.accounts[DATASET]
+    caps = caps_of(state, account, paying)
+    own, dataset = caps[0], caps[-1]
     if granted and event is not None:
         return BudgetEffect(Fraction(0), min(Fraction(1), own.used), dataset.spent_after(event))
-    bounds = _bounds(state, account, own)
+    bounds = _bounds(state, account, own, dataset)
     if event is None:
         return BudgetEffect(Fraction(0), min(Fraction(1), own.used), _smallest(bound.spent for bound in bounds))
     used = own.used_after(event)
@@ -47,22 +85,14 @@ def effect_on(state: State, account: str, event: Event | None, granted: bool = F
     return BudgetEffect(None if used is None else used - own.used, used, _smallest(after) if after else None)
 
 
-def _cap(state: State, name: str) -> Filter:
-    if name not in state.accounts:
-        raise BadParameter(
-            "This account does not exist.", "The policy names no such analyst.", "Use one that it names."
-        )
-    return state.accounts[name]
-
-
 def _room(cap: Filter) -> tuple[Fraction, Fraction]:
     return cap.epsilon * (1 - cap.used), cap.remaining.delta
 
 
-def _budget(state: State, name: str, account: str) -> Budget:
+def _budget(state: State, name: str, account: str, cap: Filter, dataset: Filter) -> Budget:
     """Return the cap of a name, with a bound of what an account was answered."""
-    cap, window = state.accounts[name], state.windows.get(name)
-    spent = _smallest(bound.spent for bound in _bounds(state, account, cap))
+    window = state.windows.get(name)
+    spent = _smallest(bound.spent for bound in _bounds(state, account, cap, dataset))
     return Budget(
         cap.total,
         spent,
@@ -80,13 +110,12 @@ def promise_of(state: State) -> str:
     return "" if window is None else unlimited_text(state.accounts[DATASET].total, window.every)
 
 
-def _bounds(state: State, account: str, cap: Filter) -> tuple[Filter, ...]:
+def _bounds(state: State, account: str, cap: Filter, dataset: Filter) -> tuple[Filter, ...]:
     """Return the caps whose sums bound what an account was answered since the window of `cap` began.
 
     Charges that a grant paid for are in the dataset's sums alone, so its bound is the one that holds. Where the
     dataset's own sums begin anew, they say nothing of what an account was charged before.
     """
-    dataset = state.accounts[DATASET]
     if account in state.granted:
         return (dataset,)  # proofs/approvals.md, 7
     return (cap,) if DATASET in state.windows else (cap, dataset)  # proofs/odometer.md, 5

@@ -24,6 +24,7 @@ from sfumato.ledger.budget import FILTER_USAGE_NOTE, Budget
 from sfumato.ledger.caps import account_budget, account_budgets, caps_of, effect_on
 from sfumato.ledger.chain import Row, repeat_key
 from sfumato.ledger.charge import FAILED_AFTER_NOISE, Charge, Ending, require_key, require_storable
+from sfumato.ledger.cohorts import PayingCohorts
 from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.group_commit import Task, Turn, Turns
 from sfumato.ledger.history import Entry, entry_of
@@ -109,13 +110,13 @@ class Ledger:
             charge.close()
 
     @_failing_closed()
-    def budget(self, account: str = DATASET) -> Budget:
+    def budget(self, account: str = DATASET, paying: PayingCohorts | None = None) -> Budget:
         """Return what is left: for the dataset under the empty name; for an analyst, the tighter of both caps.
 
         An analyst's question is charged to their own cap and to the dataset's. The one with less left
         decides what they can still ask, so it is the one shown, with its own total.
         """
-        return account_budget(self._present(), account)
+        return account_budget(self._present(), account, paying)
 
     @_failing_closed()
     def budgets(self, opened: Callable[[State], State] | None = None) -> dict[str, Budget]:
@@ -127,19 +128,25 @@ class Ledger:
         return account_budgets(state if opened is None else opened(state))
 
     @_failing_closed()
-    def effect_of(self, event: Event | None, account: str = DATASET, granted: bool = False) -> BudgetEffect:
+    def effect_of(
+        self,
+        event: Event | None,
+        account: str = DATASET,
+        granted: bool = False,
+        paying: PayingCohorts | None = None,
+    ) -> BudgetEffect:
         """Return what a charge of this event would do to the account's own cap; with a grant it is left as it is."""
-        return effect_on(self._present(), account, event, granted)
+        return effect_on(self._present(), account, event, granted, paying)
 
     @_failing_closed()
-    def count_affordable(self, event: Event, account: str = DATASET) -> int:
+    def count_affordable(self, event: Event, account: str = DATASET, paying: PayingCohorts | None = None) -> int:
         """Return how many more releases with this event fit, under both caps."""
-        return min(most_queries(cap, event) for cap in caps_of(self._present(), account))
+        return min(most_queries(cap, event) for cap in caps_of(self._present(), account, paying))
 
     @_failing_closed()
-    def account(self, account: str = DATASET) -> Filter:
+    def account(self, account: str = DATASET, paying: PayingCohorts | None = None) -> Filter:
         """Return an account's own filter as it is now; the dataset's under the empty name."""
-        return caps_of(self._present(), account)[0]
+        return caps_of(self._present(), account, paying)[0]
 
     @_failing_closed()
     def open_requests(self) -> Mapping[int, OpenRequest]:
@@ -173,9 +180,9 @@ class Ledger:
             return is_paid(self._current(), self._state, names, event)
 
     @_failing_closed()
-    def affords(self, account: str = DATASET) -> Fraction:
+    def affords(self, account: str = DATASET, paying: PayingCohorts | None = None) -> Fraction:
         """Return the most that one more pure release may cost, under both caps, rounded down; 0 if nothing fits."""
-        return min(cap.affords for cap in caps_of(self._present(), account))
+        return min(cap.affords for cap in caps_of(self._present(), account, paying))
 
     @_failing_closed()
     def history(

@@ -7,6 +7,7 @@ from sfumato.accounting.event import Event
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.diagnostics import log_event
 from sfumato.ledger.charge import Charge
+from sfumato.ledger.cohorts import PayingCohorts
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.request import Request
 from sfumato.randomness.identity import fresh_id
@@ -28,6 +29,8 @@ class ChargedRelease:
     """Whether the stored release of another account is returned as well."""
     receipt: str = ""
     """The id of the receipt; a random one is drawn where this is empty."""
+    cohorts: PayingCohorts | None = None
+    """The cohorts that pay; None: everybody does, also people who come later."""
     older: tuple[str, ...] = ()
     """The fingerprints under which older versions may have stored the same release."""
     only_granted: bool = False
@@ -63,6 +66,7 @@ class Payer:
             version=charged.version,
             receipt=charged.receipt or fresh_id(self.source),
             shared=charged.shared,
+            cohorts=charged.cohorts,
             older=charged.older,
             only_granted=charged.only_granted,
         )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from sfumato.accounting.event import Event
 from sfumato.accounting.loss import PrivacyLoss
+from sfumato.ledger.cohorts import PayingCohorts
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,8 @@ class Request:
     """A random id."""
     shared: bool = False
     """Whether an answer that another account has paid for is given, too: the policy says so."""
+    cohorts: PayingCohorts | None = None
+    """The cohorts that pay; None: everybody does, also people who come later."""
     older: tuple[str, ...] = ()
     """The fingerprints under which older versions may have charged the same measurements."""
     only_granted: bool = False

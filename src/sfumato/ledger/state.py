@@ -12,10 +12,11 @@ from fractions import Fraction
 from functools import lru_cache
 from time import time_ns
 
-from sfumato.accounting.event import Neighbours, from_json
+from sfumato.accounting.event import Event, Neighbours, from_json
 from sfumato.accounting.filter import Filter
 from sfumato.errors import Refusal, StreamDamaged
 from sfumato.ledger.chain import GENESIS, STATE_EVERY, Row, RowKind, repeat_key, same_question_before, with_chain_hash
+from sfumato.ledger.cohorts import CohortCaps, PayingCohorts, changed_caps, collapsed, read_cohorts
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.one_time_grants import OpenRequest, following, requests_from_json, requests_json, used
 from sfumato.ledger.recorded_policy import DATASET, RecordedPolicy, from_content, with_caps
@@ -58,6 +59,10 @@ class State:
     """By account, how many charges were paid for by grants: they are in the dataset's sums alone."""
     windows: Windows = field(default_factory=dict)
     """By account, the window that its sums are of, where its cap renews."""
+    cohorts: CohortCaps = field(default_factory=dict)
+    """The filters of cohorts that were charged apart; a cohort without one has that of the account."""
+    kept: str = ""
+    """The assignment of people to cohorts that they are of."""
 
     @property
     def spent(self) -> bool:
@@ -141,6 +146,11 @@ def started(row: Row) -> State:
             requests_from_json(data.get("requests", {})),
             {str(name): int(times) for name, times in data.get("granted", {}).items()},
             windows_from_json(data.get("windows", {})),
+            {
+                str(cohort): {str(name): _filter(fields) for name, fields in caps.items()}
+                for cohort, caps in data.get("cohorts", {}).items()
+            },
+            str(data.get("kept", "")),
         )
     except NOT_WRITTEN_SO:
         pass
@@ -166,6 +176,11 @@ def sums_text(state: State) -> str:
         data["granted"] = dict(state.granted)
     if state.windows:
         data["windows"] = windows_json(state.windows)
+    if state.kept:
+        data["kept"] = state.kept
+        data["cohorts"] = {
+            cohort: {name: _fields(cap) for name, cap in caps.items()} for cohort, caps in state.cohorts.items()
+        }
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -200,6 +215,7 @@ def under(state: State, policy: RecordedPolicy, time: int) -> State:
         tables=policy.tables,
         neighbours=policy.neighbours,
         accounts=with_caps(state.accounts, policy),
+        cohorts=changed_caps(state.cohorts, lambda name, cap: with_caps({name: cap}, policy)[name]),
         windows=under_policy(state.windows, policy.periods, policy.caps, time),
     )
 
@@ -221,7 +237,8 @@ def renewed(state: State, names: Iterable[str], time: int) -> State:
     if not begun:
         return state
     accounts = {**state.accounts, **{name: emptied(state.accounts[name]) for name in begun}}
-    return replace(state, accounts=accounts, windows={**state.windows, **begun})
+    cohorts = changed_caps(state.cohorts, lambda name, cap: None if name in begun else cap)
+    return replace(state, accounts=accounts, cohorts=cohorts, windows={**state.windows, **begun})
 
 
 def _charged(state: State, row: Row) -> State:
@@ -239,12 +256,42 @@ def _charged(state: State, row: Row) -> State:
         state = replace(state, requests=used(state.requests, row), granted={**state.granted, row.account: times})
         row = row._replace(account=DATASET)
     state = renewed(state, (DATASET, row.account), row.time)
-    charged = {name: state.accounts[name].charge(event) for name in {DATASET, row.account}}
-    return replace(
-        state,
-        accounts={**state.accounts, **charged},
-        unanswered={**state.unanswered, row.same: row.sequence},
-    )
+    paying = read_cohorts(row.content)
+    state = charged_to_all(state, row.account, event) if paying is None else _paid(state, row.account, event, paying)
+    return replace(state, unanswered={**state.unanswered, row.same: row.sequence})
+
+
+def charged_to_all(state: State, account: str, event: Event) -> State:
+    """Charge everybody, also people who come later."""
+    names = {DATASET, account}
+    accounts = {**state.accounts, **{name: state.accounts[name].charge(event) for name in names}}
+    cohorts = changed_caps(state.cohorts, lambda name, cap: cap.charge(event) if name in names else cap)
+    return replace(state, accounts=accounts, cohorts=cohorts)
+
+
+def _paid(state: State, account: str, event: Event, paying: PayingCohorts) -> State:
+    """Charge the cohorts that pay; another assignment of people to cohorts begins at the largest sums."""
+    state = assigned(state, paying.kept)
+    names, charged = (DATASET, account), dict(state.cohorts)
+    known: dict[Filter, Filter] = {}
+    for cohort in paying.names:
+        own = dict(charged.get(cohort, {}))
+        for name in dict.fromkeys(names):
+            before = own.get(name, state.accounts[name])
+            if before not in known:  # cohorts that were charged alike have equal filters
+                known[before] = before.charge(event)
+            own[name] = known[before]
+        charged[cohort] = own
+    relation = next(iter(known.values())).neighbours
+    touched = {name: replace(state.accounts[name], neighbours=relation) for name in names}  # something was charged
+    return replace(state, accounts={**state.accounts, **touched}, cohorts=charged)
+
+
+def assigned(state: State, kept: str) -> State:
+    """Return the state under an assignment of people to cohorts."""
+    if state.kept in ("", kept):
+        return replace(state, kept=kept)
+    return replace(state, accounts=collapsed(state.accounts, state.cohorts), cohorts={}, kept=kept)
 
 
 def _further(state: State, row: Row) -> StreamProgress:

@@ -11,8 +11,10 @@ from time import time_ns
 from sfumato.accounting.event import from_json, to_json, unordered
 from sfumato.accounting.loss import percent_down
 from sfumato.errors import AnswerLost, BadParameter, BudgetExhausted, LedgerRestored, PolicyChanged, TooManyCharges
+from sfumato.ledger.caps import cohort_caps
 from sfumato.ledger.chain import GENESIS, STATE_EVERY, Row, RowKind, repeat_key, with_chain_hash
 from sfumato.ledger.charge import FAILED_AFTER_NOISE
+from sfumato.ledger.cohorts import cohorts_content
 from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.one_time_grants import grant_for, no_such_grant
 from sfumato.ledger.recorded_policy import DATASET, name_of
@@ -313,6 +315,7 @@ class LedgerTransaction:
                     key=key,
                     same=same,
                     about=grant,
+                    content=cohorts_content(request.cohorts),
                 )
             )
         except BudgetExhausted:
@@ -322,10 +325,14 @@ class LedgerTransaction:
     def _exhausted(self, request: Request, accounts: tuple[str, ...]) -> BudgetExhausted:
         """Say whose cap it is: the analyst's where that one has no room, else the dataset's."""
         state = renewed(self.state, self.state.windows, max(self._clock, self.state.time))
-        name, budget = next(
-            (name, state.accounts[name]) for name in accounts if not state.accounts[name].accepts(request.event)
+        name, cohort, budget = next(
+            (name, cohort, cap)
+            for name in accounts
+            for cohort, cap in cohort_caps(state, name, request.cohorts)
+            if not cap.accepts(request.event)
         )
-        whose = f"{name} has" if name else "the dataset has"
+        of_cohort = f"the cohort {cohort} of " if cohort and request.cohorts and request.cohorts.shown else ""
+        whose = f"{of_cohort}{name or 'the dataset'} has"
         key = f"analysts.{name}.epsilon" if name else "budget.epsilon"
         why = ""
         try:

@@ -10,9 +10,9 @@ import re
 import sqlite3
 from calendar import timegm
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from hashlib import sha256
@@ -91,11 +91,21 @@ class _Account:
         if self.approximate > self.delta / 2 or not fits:
             raise ValueError("more was spent than there is")
 
-    def renew(self, time: int) -> None:
-        """Begin anew in a later window; a time that went back begins none."""
+    def renew(self, time: int) -> bool:
+        """Begin anew in a later window; a time that went back begins none. Return whether one began."""
         if self.every is not None and (start := _window(self.every, time)) > self.since:
             self.bring_up_to_date()
             self.pure, self.renyi, self.approximate, self.since = Fraction(0), 0, Fraction(0), start
+            return True
+        return False
+
+    def raise_to(self, others: Sequence["_Account"]) -> None:
+        """Take the largest of each sum."""
+        pures = [one.pure for one in (self, *others) if one.pure is not None]
+        self.pure = max(pures) if len(pures) == len(others) + 1 else None
+        self.renyi = max(one.renyi for one in (self, *others))
+        self.approximate = max(one.approximate for one in (self, *others))
+        self.neighbours = self.neighbours or next((one.neighbours for one in others if one.neighbours), None)
 
     def fields(self) -> list[object]:
         pure = None if self.pure is None else str(self.pure)
@@ -175,7 +185,7 @@ def verify_rows(rows: Iterable[tuple[Any, ...]], known: tuple[int, str, str | No
                 anchored = known[1] == head
             replay.read(row)
         replay.bring_up_to_date()
-        spent = replay.accounts[""].filter().spent
+        spent = replay.most_spent()
     except (Refusal, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
         broken = True
     else:
@@ -201,6 +211,9 @@ class _Replay:
     requests: dict[str, list[Any]] = field(default_factory=dict)
     """By their place: account, digest of the measurement, whether it is approved, number of notes."""
     granted: dict[str, int] = field(default_factory=dict)
+    cohorts: dict[str, dict[str, _Account]] = field(default_factory=dict)
+    """By cohort and name, the accounts of those that were charged apart."""
+    kept: str = ""
 
     def read(self, row: tuple[Any, ...]) -> None:
         kind, same = row[1], row[12]
@@ -236,16 +249,48 @@ class _Replay:
         if same != _named(account, question, version) and same != _named(account, question, policy, version):
             raise ValueError("not the question that it says")  # the policy belonged to it until version 0.1.0
         self.unanswered[same] = sequence
-        self.accounts[""].renew(time)
-        self.accounts[""].recent.append(event)
         if grant:
             whose, digest, approved, _ = self.requests.pop(str(grant))
             if approved is not True or [whose, digest] != [account, _measured(account, question, event)]:
                 raise ValueError("no grant for this measurement")
             self.granted[account] = self.granted.get(account, 0) + 1
-        elif account:
-            self.accounts[account].renew(time)
-            self.accounts[account].recent.append(event)
+        names = {""} if grant else {"", account}
+        self._renew(names, time)
+        self._charge(names, event, row[14])
+
+    def _renew(self, names: Iterable[str], time: int) -> None:
+        """Begin the windows that have come; a cohort then has the account of all others again."""
+        begun = {name for name in names if self.accounts[name].renew(time)}
+        if begun:
+            left = ((cohort, {name: one for name, one in caps.items() if name not in begun}) for cohort, caps in
+                    self.cohorts.items())  # fmt: skip
+            self.cohorts = {cohort: caps for cohort, caps in left if caps}
+
+    def _charge(self, names: Set[str], event: str, content: str) -> None:
+        """Charge everybody, or the cohorts that the charge names; under another assignment all begin at the most."""
+        if not content:
+            for caps in (self.accounts, *self.cohorts.values()):
+                for name in names & caps.keys():
+                    caps[name].recent.append(event)
+            return
+        data = json.loads(content)
+        kept, paying = data.pop("kept"), data.pop("cohorts")
+        if data or not kept or not paying or paying != sorted(set(paying)):
+            raise ValueError("not the cohorts of a charge")
+        if self.kept not in ("", kept):
+            self.bring_up_to_date()
+            for name, budget in self.accounts.items():
+                budget.raise_to([caps[name] for caps in self.cohorts.values() if name in caps])
+            self.cohorts = {}
+        self.kept = kept
+        for name in names:
+            budget = self.accounts[name]
+            budget.bring_up_to_date()
+            one = _once(budget.epsilon, budget.delta, budget.order, event)
+            budget.neighbours = budget.neighbours or (one.neighbours and one.neighbours.value)
+            for cohort in paying:
+                own = self.cohorts.setdefault(cohort, {})
+                own.setdefault(name, replace(budget, recent=[])).recent.append(event)
 
     def _read_request(self, row: tuple[Any, ...]) -> None:
         account, question, event = row[3], row[4], row[6]
@@ -289,9 +334,10 @@ class _Replay:
         if every is not None and spent and data.get("periods", {}).get("") != every:
             raise ValueError("another window of the dataset")
         self.bring_up_to_date()
-        for budget in self.accounts.values():
-            budget.renew(time)
+        self._renew(self.accounts, time)
         _apply(self.accounts, data)
+        for caps in self.cohorts.values():
+            _apply(caps, {**data, "caps": {name: cap for name, cap in data["caps"].items() if name in caps}})
         for account in data["caps"]:
             budget = self.accounts[account]
             known, budget.every = budget.every, data.get("periods", {}).get(account)
@@ -316,6 +362,9 @@ class _Replay:
 
     def _sums(self) -> dict[str, object]:
         self.bring_up_to_date()
+        cohorts = {
+            cohort: {name: budget.fields() for name, budget in caps.items()} for cohort, caps in self.cohorts.items()
+        }
         windows = {name: [budget.every, budget.since] for name, budget in self.accounts.items() if budget.every}
         return {
             "accounts": {name: budget.fields() for name, budget in self.accounts.items()},
@@ -328,11 +377,18 @@ class _Replay:
             **({"requests": self.requests} if self.requests else {}),
             **({"granted": self.granted} if self.granted else {}),
             **({"windows": windows} if windows else {}),
+            **({"kept": self.kept, "cohorts": cohorts} if self.kept else {}),
         }
 
     def bring_up_to_date(self) -> None:
-        for budget in self.accounts.values():
-            budget.bring_up_to_date()
+        for caps in (self.accounts, *self.cohorts.values()):
+            for budget in caps.values():
+                budget.bring_up_to_date()
+
+    def most_spent(self) -> PrivacyLoss:
+        """Return what the fullest cohort of the dataset has spent."""
+        filters = [caps[""].filter() for caps in (self.accounts, *self.cohorts.values()) if "" in caps]
+        return max((one.spent for one in filters), key=lambda loss: loss.epsilon)
 
 
 def _apply(accounts: dict[str, _Account], data: dict[str, Any]) -> None:

@@ -177,6 +177,11 @@ class Plan:
     derived: tuple[DerivedMeasurement, ...] = ()
     """The measurements that are shown as weighted sums of kept cells; the groups of these stand last."""
 
+    @property
+    def cohorts(self) -> tuple[str, ...] | None:
+        """The cohorts that pay, whose people alone are read; None: all of them."""
+        return self.private.cohorts
+
     def is_derived(self, label: str, name: str) -> bool:
         """Whether a measurement is shown as a weighted sum of kept cells."""
         return any((one.label, one.name) == (label, name) for one in self.derived)

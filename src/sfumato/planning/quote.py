@@ -72,6 +72,8 @@ class Quote:
     """Where the answer will come from."""
     loss_if_new: PrivacyLoss | None = None
     """What it would cost if its measurements were not paid for yet; None where `loss` says so."""
+    cohorts: tuple[str, ...] = ()
+    """The cohorts that pay, where people have budgets by cohort."""
 
     def paid(self, loss_if_new: PrivacyLoss) -> "Quote":
         """Return the quote of a question whose measurements are paid for: it costs nothing more."""

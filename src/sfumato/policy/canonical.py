@@ -13,7 +13,8 @@ from datetime import date, datetime
 from fractions import Fraction
 from hashlib import sha256
 
-from sfumato.policy.keys import ANALYST, BUDGET, CSV, POLICY, SEALED
+from sfumato.policy.account_keys import ANALYST, BUDGET
+from sfumato.policy.keys import CSV, POLICY, SEALED
 from sfumato.policy.kinds import Default, Hashed, Section
 from sfumato.policy.policy import (
     PLAIN,
@@ -50,6 +51,7 @@ def canonical_text(policy: Policy) -> str:
             "[budget]",
             *hashed_lines(BUDGET, policy.budget),
             *_padding(policy),
+            *_cohort(policy),
             *_sealing(policy),
             *_sections(policy),
             *(line for table in sorted(policy.tables, key=_folded_name) for line in _table(table)),
@@ -66,7 +68,7 @@ def policy_hash(policy: Policy) -> str:
 
 def tables_hash(policy: Policy) -> str:
     """Return the SHA-256 of the tables alone, on which the bounded copy depends: a new budget need not rebuild it."""
-    return sha256(f"{_lines(_csv_form(policy.csv))}{_words(policy.tables)}".encode()).hexdigest()
+    return sha256(f"{_lines([*_csv_form(policy.csv), *_cohort(policy)])}{_words(policy.tables)}".encode()).hexdigest()
 
 
 def tables_digest(policy: Policy, names: Iterable[str]) -> str:
@@ -84,6 +86,7 @@ def tables_digest(policy: Policy, names: Iterable[str]) -> str:
             referenced[name] = table
             waiting += [fold_name(other) for other in referenced_tables(table)]
     text = _lines([f"neighbours = {_quote_toml(policy.neighbours)}", *_sealing(policy), *_csv_form(policy.csv)])
+    text += _lines(_cohort(policy))
     text += _words(referenced.values())
     return sha256(text.encode()).hexdigest()
 
@@ -149,6 +152,11 @@ def _role(role: Role) -> list[str]:
 def _padding(policy: Policy) -> list[str]:
     """Return the line that form 1 has below the budget."""
     return [] if policy.padding is None else [f"padding = {_value(policy.padding)}"]
+
+
+def _cohort(policy: Policy) -> list[str]:
+    """Form 1 is older than this key: there, silence means that all people share one budget."""
+    return [] if policy.cohort is None else [f"cohort = {_quote_toml(fold_name(str(policy.cohort)))}"]
 
 
 def _sealing(policy: Policy) -> list[str]:

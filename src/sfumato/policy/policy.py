@@ -418,6 +418,19 @@ class Preview(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Cohort:
+    """The column that says which people share a budget; with `every`, the window in which its first value lies."""
+
+    table: str
+    column: str
+    every: Period | None = None
+
+    def __str__(self) -> str:
+        named = f"{self.table}.{self.column}"
+        return named if self.every is None else f'first({named}, "{self.every}")'
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """Everything the owner promised, in one immutable value."""
 
@@ -442,6 +455,8 @@ class Policy:
     roles: tuple[Role, ...] = ()
     owners: tuple[str, ...] = ()
     """Names of the people who may use a server as the data owner."""
+    cohort: Cohort | None = None
+    """By which people have separate budgets; None: all share one."""
 
     def table(self, name: str) -> Table | None:
         """Return the table of this name in any case, or None."""

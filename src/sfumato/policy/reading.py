@@ -10,9 +10,11 @@ from decimal import Decimal
 from pathlib import Path
 
 from sfumato.errors import BadPolicy
+from sfumato.policy.account_keys import MAX_TABLES
+from sfumato.policy.cohorts import read_cohort
 from sfumato.policy.entry import Entry, check_name, missing, quote_entry, refuse
 from sfumato.policy.forms import check_csv_form, check_csv_source
-from sfumato.policy.keys import MAX_TABLES, POLICY
+from sfumato.policy.keys import POLICY
 from sfumato.policy.kinds import SectionValues
 from sfumato.policy.lines import key_lines
 from sfumato.policy.locations import LEDGERS, default_ledger, file_ledger, read_frames, read_location, read_source
@@ -129,6 +131,9 @@ def _policy(root: Entry, file: Path | None) -> Policy:
     tables = fields["tables"] = read_tables(keys["tables"], sealed)
     if sealed is not None:
         _check_nothing_chosen(keys, budget, tables)
+    fields["cohort"] = (
+        read_cohort(keys["cohort"], tables, fields["neighbours"], source.scheme) if "cohort" in keys else None
+    )
     roles = fields["roles"] = read_roles(keys["roles"], tables, budget) if "roles" in keys else ()
     fields["analysts"] = read_analysts(keys["analysts"], budget, roles) if "analysts" in keys else ()
     _check_owners(keys, fields["analysts"])

@@ -67,6 +67,12 @@ def rights_of(
     return Rights((*roles, more) if granted else roles)
 
 
+def may_see_cohorts(policy: Policy, account: str, claimed: tuple[str, ...] | None = None) -> bool:
+    """Whether an account may see the names of cohorts: it may use the column that they come from."""
+    cohort = policy.cohort
+    return cohort is None or rights_of(policy, account, claimed=claimed).may_use_column(cohort.table, cohort.column)
+
+
 def claimed_roles(policy: Policy, account: str, claimed: Iterable[str]) -> tuple[str, ...]:
     """Return the claimed roles that count, by folded name: those of the policy, and of the analyst's if there are any.
 

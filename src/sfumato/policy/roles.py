@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from sfumato.errors import suggestion
+from sfumato.policy.account_keys import ADD_EPSILON, ANALYST, MAX_ANALYSTS, MAX_ROLES, ROLE
 from sfumato.policy.entry import Entry, items, missing, named, quote_entry, refuse, text
-from sfumato.policy.keys import ADD_EPSILON, ANALYST, MAX_ANALYSTS, MAX_ROLES, ROLE
 from sfumato.policy.kinds import SectionValues
 from sfumato.policy.policy import ALL_COLUMNS, Analyst, Budget, Period, Role, Table, fold_name
 

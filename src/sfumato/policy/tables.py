@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from sfumato.errors import suggestion
+from sfumato.policy.account_keys import MAX_TABLES
 from sfumato.policy.columns import read_column
 from sfumato.policy.entry import Entry, missing, named, quote_entry, refuse, text
-from sfumato.policy.keys import MAX_TABLES
 from sfumato.policy.kinds import SectionValues
 from sfumato.policy.policy import (
     Column,

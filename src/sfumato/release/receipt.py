@@ -16,8 +16,8 @@ _SINCE = ("gamma", "needed", "source")
 """What receipts have said since they name their source; older ones read back without."""
 _UNITS = ("units",)
 """And since they name whom each table protects."""
-_ANSWERS = ("rests_on", "refines", "promise")
-"""And since answers are computed from earlier ones, and budgets may renew."""
+_ANSWERS = ("rests_on", "refines", "promise", "cohorts")
+"""And since answers are computed from earlier ones, and budgets may renew or belong to cohorts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,8 @@ class Receipt:
     """The receipt of the answer that it makes more exact, where it paid the difference."""
     promise: str = ""
     """What holds for people where the budget renews and nothing bounds all windows together; empty elsewhere."""
+    cohorts: tuple[str, ...] = ()
+    """The cohorts that paid, where people have budgets by cohort."""
 
     @property
     def caution(self) -> str:
@@ -91,6 +93,8 @@ def receipt_to_json(receipt: Receipt) -> str:
         data["refines"] = receipt.refines
     if receipt.promise:
         data["promise"] = receipt.promise
+    if receipt.cohorts:
+        data["cohorts"] = list(receipt.cohorts)
     return json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
@@ -120,7 +124,7 @@ def receipt_from_json(text: str) -> Receipt:
             )
             units, rests_on, refines = data.get("units", ""), tuple(data.get("rests_on", ())), data.get("refines", "")
             given = (name, policy, version, loss, sequence, head, bits, timing, source, gamma, needed, units)
-            receipt = Receipt(*given, rests_on, refines, data.get("promise", ""))
+            receipt = Receipt(*given, rests_on, refines, data.get("promise", ""), tuple(data.get("cohorts", ())))
             if receipt_to_json(receipt) == text:
                 return receipt
     raise _malformed()
@@ -128,10 +132,10 @@ def receipt_from_json(text: str) -> Receipt:
 
 def _is_whole(data: dict[str, object]) -> bool:
     fields = tuple(sorted(set(data) - set(_UNITS) - set(_ANSWERS)))
-    rests_on = data.get("rests_on", [])
+    listed = [data.get("rests_on", []), data.get("cohorts", [])]
     if not all(isinstance(data.get(name, ""), str) for name in ("units", "refines", "promise")):
         return False
-    if not isinstance(rests_on, list) or not all(isinstance(one, str) for one in rests_on):
+    if not all(isinstance(names, list) and all(isinstance(one, str) for one in names) for names in listed):
         return False
     if fields == _FIELDS:
         return True

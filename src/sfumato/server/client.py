@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from sfumato.errors import BadParameter, Interface, LedgerUnavailable, quote_value
 from sfumato.exact import integer, typed_rational, typed_share
+from sfumato.ledger.budget import budget_of_cohort
 from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Entry
 from sfumato.planning.quote import Quote
@@ -157,9 +158,10 @@ class RemoteDatabase:
             )
         return answer_of(self._fetch("GET", f"/releases/{receipt}"), lambda level: self._at_level(receipt, level))
 
-    def budget(self) -> Budget:
-        """Return the account's total, spent and remaining budget."""
-        return budget_of(self._fetch("GET", "/budget"))
+    def budget(self, cohort: object = None) -> Budget:
+        """Return the account's total, spent and remaining budget: of its fullest cohort, or of one."""
+        found = budget_of(self._fetch("GET", "/budget"))
+        return found if cohort is None else budget_of_cohort(found, cohort)
 
     def history(self, limit: object = HISTORY_PAGE, before: object = None) -> tuple[Entry, ...]:
         """Return the charges of this account, newest first; `reopen` has the answers.

@@ -131,6 +131,7 @@ _SCHEMAS: dict[str, Schema] = {
         every={"type": "string"},
         renews={"type": "string"},
         promise={"type": "string"},
+        cohorts={"type": "object"},
     ),
     "History": {
         "type": "array",

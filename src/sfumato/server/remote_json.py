@@ -110,6 +110,7 @@ def quote_of(document: Mapping[str, Any]) -> Quote:
         _effect_of(document),
         AnswerSource(document.get("source", AnswerSource.FRESH)),
         loss_of(document["loss_if_new"]) if "loss_if_new" in document else None,
+        tuple(document.get("cohorts", ())),
     )
 
 
@@ -133,6 +134,7 @@ def budget_of(document: Mapping[str, Any]) -> Budget:
         None if every is None else Period(every),
         None if renews is None else datetime.fromisoformat(renews),
         document.get("promise", ""),
+        {name: budget_of(one) for name, one in document.get("cohorts", {}).items()},
     )
 
 

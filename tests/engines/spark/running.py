@@ -3,7 +3,8 @@
 LAWS = [f"tests/engines/spark/laws_{name}.py" for name in ("operators", "answers", "outside", "session")]
 """In this order: the last ends the session, and a new one would have to compile everything again."""
 MORE = [
-    f"tests/engines/spark/laws_{name}.py" for name in ("inspecting", "copy", "arrivals", "killed", "catalog", "connect")
+    f"tests/engines/spark/laws_{name}.py"
+    for name in ("inspecting", "copy", "arrivals", "killed", "catalog", "connect", "cohorts")
 ]
 """They take long: by command."""
 FLAGS = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sfumato.engines.duckdb.build import Build, build_table
+from sfumato.engines.duckdb.built_file import KEPT, CopiedFile
+from sfumato.engines.duckdb.cohorts import write_cohorts
 from sfumato.engines.duckdb.connection import BEFORE, COPY, STAGE, closed_connection, execute
 from sfumato.engines.duckdb.file_digests import digest_files, write_marks
 from sfumato.engines.duckdb.file_listing import ENDINGS
@@ -23,9 +25,9 @@ from sfumato.errors import EngineFailed
 from sfumato.policy.policy import Policy
 
 
-def build_copy(policy: Policy, aside: BuildDirectory, salt: bytes, progress: Progress, limits: Limits) -> Path:
+def build_copy(policy: Policy, aside: BuildDirectory, salt: bytes, progress: Progress, limits: Limits) -> CopiedFile:
     """Build a copy in a folder of its own, which only its owner may enter: what spills to disk is private too."""
-    folder, building = aside.folder, _Building(policy, aside.folder, salt, progress, limits)
+    folder, building = aside.folder, _Building(policy, aside.folder, salt, progress, limits, aside.kept_cohorts)
     folder.mkdir(mode=0o700)
     try:
         if aside.before is not None and policy.source.scheme in ENDINGS:
@@ -59,10 +61,11 @@ class _Building:
     salt: bytes
     progress: Progress
     limits: Limits
+    kept_cohorts: Path | None
 
     def forget(self) -> None:
         """Remove what an attempt left."""
-        for name in (COPY, STAGE):
+        for name in (COPY, STAGE, KEPT):
             (self.folder / name).unlink(missing_ok=True)
 
     @contextmanager
@@ -77,9 +80,10 @@ class _Building:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def built(self, instead: Mapping[str, Files], before: Path | None = None) -> Path:
+    def built(self, instead: Mapping[str, Files], before: Path | None = None) -> CopiedFile:
         """Build the copy; where one before it is given, only the people are bounded again to whom rows arrived."""
-        policy, sources = self.policy, [path for path in (self.policy.source.path, before) if path is not None]
+        policy, cohorts = self.policy, None
+        sources = [path for path in (policy.source.path, before, self.kept_cohorts) if path is not None]
         with (
             self._temporary() as temporary,
             closing(
@@ -98,6 +102,8 @@ class _Building:
             write_shape(
                 connection, [one for table in policy.tables for one in build_table(build, table, self.progress)]
             )
+            if policy.cohort is not None:
+                cohorts = write_cohorts(build, self.folder / KEPT, self.kept_cohorts)
             write_marks(connection, now, loaded.rows)
             execute(connection, f"DETACH {COPY}")  # writes everything into the file
-        return self.folder / COPY
+        return CopiedFile(self.folder / COPY, cohorts)

@@ -6,11 +6,15 @@ from sfumato.analysis.catalog import Catalog
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates
 from sfumato.engines.build_catalog import build_catalog
+from sfumato.engines.cohort_set import CohortSet
+from sfumato.engines.duckdb.connection import COPY
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.reader import Reader
 from sfumato.engines.duckdb.tables import DuckDBTables
 from sfumato.engines.engine import Histograms, Job, Limits, PlannedStatement, SelectedBounds
 from sfumato.engines.snapshots import Registered
+from sfumato.engines.sql.cohorts import restricted_tables
+from sfumato.engines.sql.names import COHORTS, quoted
 from sfumato.engines.sql.public import PublicTables
 from sfumato.engines.sql.statements import (
     Statements,
@@ -25,6 +29,7 @@ from sfumato.planning.bounding.truncation import CUT
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy
 
+_COHORTS = f"{COPY}.main.{quoted(COHORTS)}"
 SHELF = "memory.main"
 """Where public rows are kept that were computed once: beside the copy, in memory."""
 
@@ -35,6 +40,7 @@ class DuckDB:
     catalog: Catalog
     version: str
     public: PublicTables
+    cohorts: CohortSet | None
 
     def __init__(self, policy: Policy, registered: Registered, limits: Limits | None = None) -> None:
         self._reader = Reader(registered, limits or Limits())
@@ -42,6 +48,8 @@ class DuckDB:
         self._public_tables, private = tables.relations()
         self._tables = {**self._public_tables, **private}
         self.version = registered.version
+        self.cohorts = registered.cohorts
+        self._policy = policy
         self.public = PublicTables(self._public_tables, self._reader.rows, DUCKDB, SHELF)
         self.catalog = build_catalog(policy, tables, self.public)
 
@@ -56,7 +64,10 @@ class DuckDB:
     def prepare(self, plan: Plan) -> Statements:
         """Return what will be run. No data is read: whatever can be refused is refused here."""
         self._reader.ready()
-        return prepared(plan, self._tables, self.public, DUCKDB)
+        tables = self._tables
+        if plan.cohorts is not None:
+            tables = restricted_tables(tables, self._policy, _COHORTS, plan.cohorts, DUCKDB)
+        return prepared(plan, tables, self.public, DUCKDB)
 
     def statements(self, job: Job) -> tuple[PlannedStatement, ...]:
         """Return the statements that `run` would execute, in their order."""

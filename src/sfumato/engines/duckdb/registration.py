@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sfumato.engines.duckdb.built_file import BuiltFile
+from sfumato.engines.duckdb.built_file import BuiltFile, CopiedFile
 from sfumato.engines.duckdb.file_listing import check_place, source_files, source_root
 from sfumato.engines.duckdb.shape import read_shape
 from sfumato.engines.engine import Limits, Progress
@@ -58,16 +58,16 @@ class FileCopying:
 
         source = self.policy.source
         if source.scheme == "sqlite":  # one transaction: what is written meanwhile is not seen, and counts as a change
-            return BuiltFile(self.stamp(salt), build_copy(self.policy, aside, salt, progress, self.limits))
+            copied = build_copy(self.policy, aside, salt, progress, self.limits)
+            return BuiltFile(self.stamp(salt), copied, aside.kept_cohorts)
 
-        def built() -> Path:
+        def built() -> CopiedFile:
             shutil.rmtree(aside.folder, ignore_errors=True)
             return build_copy(self.policy, aside, salt, progress, self.limits)
 
         try:
-            return BuiltFile(
-                *read_files_while_unchanged(source_root(source), lambda: source_files(source), salt, built)
-            )
+            stamp, copied = read_files_while_unchanged(source_root(source), lambda: source_files(source), salt, built)
+            return BuiltFile(stamp, copied, aside.kept_cohorts)
         except BaseException:
             shutil.rmtree(aside.folder, ignore_errors=True)
             raise

@@ -7,6 +7,7 @@ from weakref import finalize
 from sfumato.analysis.catalog import REMOVED, Catalog
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates
+from sfumato.engines.cohort_set import CohortSet
 from sfumato.engines.engine import Histograms, Job, Limits, PlannedStatement, SelectedBounds
 from sfumato.engines.postgres.build import relation
 from sfumato.engines.postgres.connection import copy_in, execute
@@ -17,7 +18,8 @@ from sfumato.engines.public_store import PublicStore, RemoteTables
 from sfumato.engines.snapshots import Registered, identity_of
 from sfumato.engines.sql.build_protocol import copied_name
 from sfumato.engines.sql.builder import select, subquery
-from sfumato.engines.sql.names import RANK, TOTALS, quoted
+from sfumato.engines.sql.cohorts import restricted_tables
+from sfumato.engines.sql.names import COHORTS, RANK, TOTALS, quoted
 from sfumato.engines.sql.public import MaterializedTable, PublicTables
 from sfumato.engines.sql.statements import Statements, aggregated, count_histograms, planned_statements, prepared
 from sfumato.errors import EngineFailed
@@ -38,6 +40,7 @@ class PostgreSQL:
     catalog: Catalog
     version: str
     public: PublicTables
+    cohorts: CohortSet | None
 
     def __init__(self, policy: Policy, registered: Registered, limits: Limits) -> None:
         self._store = PublicStore(policy, registered, limits)
@@ -52,6 +55,8 @@ class PostgreSQL:
             if not table.public and (name.endswith(REMOVED) or fold_name(name) in copied)
         }
         self._remote = RemoteTables()
+        self.cohorts = registered.cohorts
+        self._policy = policy
 
     def _relation(self, policy: Policy, table: str) -> str:
         """Return a table of the copy; of those who lost something there is one row each, whose rank is 1."""
@@ -70,7 +75,11 @@ class PostgreSQL:
     def prepare(self, plan: Plan) -> Statements:
         """Return what will be run. No private table is read: whatever can be refused is refused here."""
         self._store.ready()
-        return prepared(plan, self._tables, self.public, POSTGRES, self._bring)
+        tables = self._tables
+        if plan.cohorts is not None:
+            kept = relation(self._identity, copied_name(self._policy, COHORTS))
+            tables = restricted_tables(tables, self._policy, kept, plan.cohorts, POSTGRES)
+        return prepared(plan, tables, self.public, POSTGRES, self._bring)
 
     def statements(self, job: Job) -> tuple[PlannedStatement, ...]:
         """Return the statements that `run` would execute, in their order."""

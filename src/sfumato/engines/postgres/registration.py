@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sfumato.engines.cohort_set import CohortSet
 from sfumato.engines.duckdb.shape import read_shape
 from sfumato.engines.engine import Limits, Progress
 from sfumato.engines.postgres.build import ServerBuild, public_rows, relation
+from sfumato.engines.postgres.cohorts import write_cohorts
 from sfumato.engines.postgres.connection import SCHEMA, close, connect, execute
 from sfumato.engines.postgres.source import ServerTable, check_own_schema, read_schema
 from sfumato.engines.public_store import write_public_store
@@ -31,6 +33,7 @@ class _Built:
     stamp: str
     file: Path
     connection: Any
+    cohorts: CohortSet | None = None
 
     def commit(self) -> None:
         """Make the tables of the copy durable."""
@@ -81,18 +84,18 @@ class ServerCopying:
             execute(connection, "SET LOCAL jit = off")  # compiling our long expressions takes longer than running them
             stamp = _stamp(connection, sources, salt)
             aside.folder.mkdir(mode=0o700)
-            copied = self._tables(connection, aside.identity, sources, salt, progress)
+            copied, cohorts = self._tables(connection, aside.identity, sources, salt, progress)
             write_public_store(
                 aside.folder / "copy", copied, public_rows(connection, self.policy, sources), self.limits
             )
         except BaseException:
             close(connection)
             raise
-        return _Built(stamp, aside.folder / "copy", connection)
+        return _Built(stamp, aside.folder / "copy", connection, cohorts)
 
     def _tables(
         self, connection: Any, identity: str, sources: dict[str, ServerTable], salt: bytes, progress: Progress
-    ) -> list[CopiedTable]:
+    ) -> tuple[list[CopiedTable], CohortSet | None]:
         counts = {
             name: execute(connection, select("count(*)", source.part.relation))[0][0]
             for name, source in sources.items()
@@ -100,10 +103,11 @@ class ServerCopying:
         build = ServerBuild(connection, identity, self.policy, sources, counts)
         build.bring_salt(salt)
         copied = bounded_tables(build, progress)
+        cohorts = None if self.policy.cohort is None else write_cohorts(build, salt)
         build.drop(["salt"])
         build.create_table_as(relation(identity, MARKER), "SELECT 1 AS here")
         execute(connection, f"COMMENT ON TABLE {relation(identity, MARKER)} IS {literal(self._dataset(salt))}")
-        return copied
+        return copied, cohorts
 
     def shape(self, file: Path) -> tuple[CopiedTable, ...] | None:
         """Return what is public about a copy; None where the server has lost it."""

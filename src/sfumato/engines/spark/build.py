@@ -65,11 +65,11 @@ class SparkBuild:
 
     def bring_salt(self, salt: bytes) -> None:
         """Write the salt into a file that only its owner may read."""
-        path = self._place(self.stage("salt"))
+        path = self.place(self.stage("salt"))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)
         pq.write_table(pa.table({"salt": [salt.hex()]}), path, use_dictionary=False, write_statistics=False)
-        self._show(self.stage("salt"))
+        self.show(self.stage("salt"))
 
     def source(self, name: str) -> SparkTable:
         """Return the source's table of this name."""
@@ -100,29 +100,31 @@ class SparkBuild:
         """Return how a table of the copy is named."""
         return quoted(view_name(self.identity, copied_name(self.policy, table)))
 
-    def _place(self, relation: str) -> Path:
+    def place(self, relation: str) -> Path:
+        """Return the folder or file of a table."""
         name = relation.strip("`").removeprefix(view_name(self.identity, ""))
         return self.folder / ("stage" if name.startswith("s_") else ROWS) / name
 
     def create_table_as(self, relation: str, query: str, *, salted: bool = False) -> None:
         """Write the rows of a query, in its order, into a new folder."""
-        path = self._place(relation)
+        path = self.place(relation)
         if path.name.removeprefix("s_").startswith(_LAZY):
             name = relation.strip("`")
             guarded(lambda: self.session.sql(query).createOrReplaceTempView(name))
             self.views.add(name)
             return
         guarded(lambda: self.session.sql(query).write.parquet(str(path)))
-        self._show(relation)
+        self.show(relation)
 
     def append_rows(self, relation: str, query: str) -> None:
         """Write the rows of a query, in its order, into further files of a folder of the copy."""
-        path = self._place(relation)
+        path = self.place(relation)
         guarded(lambda: self.session.sql(query).write.mode("append").parquet(str(path)))
-        self._show(relation)
+        self.show(relation)
 
-    def _show(self, relation: str) -> None:
-        path, name = self._place(relation), relation.strip("`")
+    def show(self, relation: str) -> None:
+        """Make what lies at the place of a table readable under its name."""
+        path, name = self.place(relation), relation.strip("`")
         guarded(lambda: self.session.read.parquet(str(path)).createOrReplaceTempView(name))
         self.views.add(name)
 
@@ -133,7 +135,7 @@ class SparkBuild:
     def drop(self, names: Sequence[str]) -> None:
         """Throw intermediate tables away that there may be."""
         for name in names:
-            path = self._place(self.stage(name))
+            path = self.place(self.stage(name))
             guarded(partial(self.session.catalog.dropTempView, self.stage(name).strip("`")))
             path.unlink() if path.is_file() else shutil.rmtree(path, ignore_errors=True)
 
@@ -174,7 +176,7 @@ def _value(stored: Stored, alike: Stored) -> str:
 
 def _batches(build: SparkBuild, relation: str) -> pa.RecordBatchReader:
     try:
-        scanner = ds.dataset(build._place(relation), format="parquet").scanner()
+        scanner = ds.dataset(build.place(relation), format="parquet").scanner()
         return scanner.to_reader()
     except (pa.ArrowException, OSError) as error:
         record_engine_failure(error)

@@ -11,6 +11,7 @@ from sfumato.analysis.catalog import REMOVED, Catalog
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.aggregates import Aggregates
+from sfumato.engines.cohort_set import CohortSet
 from sfumato.engines.engine import Histograms, Job, Limits, PlannedStatement, SelectedBounds
 from sfumato.engines.public_store import PublicStore, RemoteTables
 from sfumato.engines.snapshot_paths import places_of
@@ -22,7 +23,8 @@ from sfumato.engines.spark.reader import SparkReader
 from sfumato.engines.spark.registration import rows_folder
 from sfumato.engines.sql.build_protocol import copied_name
 from sfumato.engines.sql.builder import select, subquery
-from sfumato.engines.sql.names import RANK, TOTALS
+from sfumato.engines.sql.cohorts import restricted_tables
+from sfumato.engines.sql.names import COHORTS, RANK, TOTALS
 from sfumato.engines.sql.public import MaterializedTable, PublicTables
 from sfumato.engines.sql.statements import Statements, aggregated, count_histograms, planned_statements, prepared
 from sfumato.errors import EngineFailed
@@ -43,6 +45,7 @@ class Spark:
     catalog: Catalog
     version: str
     public: PublicTables
+    cohorts: CohortSet | None
 
     def __init__(self, policy: Policy, registered: Registered, limits: Limits) -> None:
         self._store = PublicStore(policy, registered, limits)
@@ -57,6 +60,11 @@ class Spark:
                     if (self._folder / place).exists():
                         folders[view_name(self._identity, place)] = place
                         self._tables[fold_name(name)] = self._relation(place, name.endswith((REMOVED, CUT)))
+        self.cohorts = registered.cohorts
+        self._policy = policy
+        if self.cohorts is not None:
+            kept = copied_name(policy, COHORTS)
+            folders[view_name(self._identity, kept)] = kept
         self._shelf = self._folder / f"public-{fresh_id(system_source())[:12]}"
         self._reader = SparkReader(self._folder, folders, limits)
         self._remote = RemoteTables()
@@ -77,7 +85,11 @@ class Spark:
     def prepare(self, plan: Plan) -> Statements:
         """Return what will be run. No private table is read: whatever can be refused is refused here."""
         self._store.ready()
-        return prepared(plan, self._tables, self.public, SPARK, self._bring)
+        tables = self._tables
+        if plan.cohorts is not None:
+            kept = quoted(view_name(self._identity, copied_name(self._policy, COHORTS)))
+            tables = restricted_tables(tables, self._policy, kept, plan.cohorts, SPARK)
+        return prepared(plan, tables, self.public, SPARK, self._bring)
 
     def statements(self, job: Job) -> tuple[PlannedStatement, ...]:
         """Return the statements that `run` would execute, in their order."""

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.diagnostics import record_engine_failure
+from sfumato.engines.cohort_set import CohortSet
+from sfumato.engines.duckdb.built_file import KEPT
 from sfumato.engines.duckdb.connection import COPY, open_copy
 from sfumato.engines.duckdb.file_digests import NOTHING, PreviousCopy, added_files, digest_files, read_marks
 from sfumato.engines.duckdb.file_listing import check_place, source_files, source_root
@@ -19,6 +21,7 @@ from sfumato.engines.snapshot_manifest import keyed_digest, read_files_while_unc
 from sfumato.engines.snapshot_paths import SnapshotPaths, places_of
 from sfumato.engines.snapshots import BuildDirectory, identity_of
 from sfumato.engines.spark.build import ROWS, SparkBuild, public_rows, view_name
+from sfumato.engines.spark.cohorts import write_cohorts
 from sfumato.engines.spark.connection import execute, session
 from sfumato.engines.spark.source import files_in_catalog, folder_of, is_catalog, read_files, read_schema
 from sfumato.engines.sql.bounded_copy import CopiedTable, bounded_tables
@@ -26,7 +29,7 @@ from sfumato.engines.sql.builder import select
 from sfumato.engines.sql.column import Part
 from sfumato.errors import EngineFailed
 from sfumato.policy.policy import Policy, fold_name
-from sfumato.secure_files import sync_folder
+from sfumato.secure_files import publish, sync_folder
 
 _WHOLE = "whole"
 """The file that is written last: a folder without it is not a copy."""
@@ -50,9 +53,14 @@ class _BuiltFolder:
     file: Path
     rows: Path
     place: Path
+    cohorts: CohortSet | None = None
+    kept_cohorts: Path | None = None
+    """Where the cohorts of people are kept."""
 
     def commit(self) -> None:
-        """Move the rows to their place."""
+        """Keep the cohorts of people who came, and move the rows to their place."""
+        if self.cohorts is not None and self.kept_cohorts is not None:
+            publish(self.file.with_name(KEPT), self.kept_cohorts)
         self.rows.replace(self.place)
         sync_folder(self.place.parent)
 
@@ -98,23 +106,24 @@ class SparkCopying:
         """Build the copy of a source that stays as it is meanwhile."""
         identity, folder = aside.identity, aside.folder
 
-        def built() -> None:
+        def built() -> CohortSet | None:
             shutil.rmtree(folder, ignore_errors=True)
             spark = session(self.limits)
             folder.mkdir(mode=0o700)
             try:
-                self._build_from(spark, aside, salt, progress)
+                return self._build_from(spark, aside, salt, progress)
             except BaseException:
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
 
         if is_catalog(self.policy.source):
-            stamp, _ = read_while_unchanged(lambda: (self._files_of_catalog(salt),) * 2, built)
+            stamp, cohorts = read_while_unchanged(lambda: (self._files_of_catalog(salt),) * 2, built)
         else:
-            stamp, _ = read_files_while_unchanged(*self._files(), salt, built)
-        return _BuiltFolder(stamp, folder / "copy", folder / ROWS, rows_folder(places_of(self.policy), identity))
+            stamp, cohorts = read_files_while_unchanged(*self._files(), salt, built)
+        place = rows_folder(places_of(self.policy), identity)
+        return _BuiltFolder(stamp, folder / "copy", folder / ROWS, place, cohorts, aside.kept_cohorts)
 
-    def _build_from(self, spark: Any, aside: BuildDirectory, salt: bytes, progress: Progress) -> None:
+    def _build_from(self, spark: Any, aside: BuildDirectory, salt: bytes, progress: Progress) -> CohortSet | None:
         """Build the copy; where there is one before it, only the people are bounded again to whom rows arrived."""
         if aside.before is not None and not is_catalog(self.policy.source):
             with suppress(EngineFailed):  # then everything is read again
@@ -123,7 +132,9 @@ class SparkCopying:
             aside.folder.mkdir(mode=0o700)
         return self._build(spark, aside, salt, progress, NOTHING)
 
-    def _build(self, spark: Any, aside: BuildDirectory, salt: bytes, progress: Progress, before: PreviousCopy) -> None:
+    def _build(
+        self, spark: Any, aside: BuildDirectory, salt: bytes, progress: Progress, before: PreviousCopy
+    ) -> CohortSet | None:
         identity, folder, policy = aside.identity, aside.folder, self.policy
         views: set[str] = set()
         sources = read_schema(spark, policy, view_name(identity, "s_source"), views)
@@ -148,9 +159,13 @@ class SparkCopying:
                 raise EngineFailed()
             build.bring_salt(salt)
             copied = bounded_tables(build, progress)
+            cohorts = None
+            if policy.cohort is not None:
+                cohorts = write_cohorts(build, aside.kept_cohorts, salt, self.limits)
             build.drop(["salt"])
             write_public_store(folder / "copy", copied, public_rows(build), self.limits, (now, rows))
             (folder / ROWS / _WHOLE).touch(mode=0o600)
+            return cohorts
         finally:
             with suppress(EngineFailed):  # a session that ended has no views
                 build.forget()

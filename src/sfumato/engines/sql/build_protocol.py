@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeVar
 from sfumato.analysis.catalog import REMOVED
 from sfumato.engines.sql.column import Part, ValueForms
 from sfumato.engines.sql.dialect import Dialect
-from sfumato.engines.sql.names import TOTALS
+from sfumato.engines.sql.names import COHORTS, TOTALS
 from sfumato.planning.bounding.truncation import CUT
 from sfumato.policy.policy import Policy, fold_name
 
@@ -79,6 +79,8 @@ def source_table(sources: Mapping[str, Source], name: str) -> Source:
 
 def copied_name(policy: Policy, table: str) -> str:
     """Return what a table of the copy is to us: the number of the table, and whether it is of what belongs to it."""
+    if table == COHORTS:
+        return "k"
     kind = next((kind for ending, kind in _KINDS.items() if table.endswith(ending)), "t")
     name = fold_name(table.removesuffix(REMOVED).removesuffix(CUT).removesuffix(TOTALS))
     return f"{kind}{next(at for at, one in enumerate(policy.tables) if fold_name(one.name) == name)}"

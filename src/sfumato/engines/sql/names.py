@@ -19,6 +19,8 @@ LEVEL = '"level"'
 """The hidden column that says at which level a row begins to count, where a question chooses how many rows do."""
 TOTALS = ".levels"
 """What the name of the table ends with that says what all people of a table have up to each level."""
+COHORTS = ".cohorts"
+"""The table of the copy that says which cohort each person has. No table of a policy has a dot in its name."""
 LONE = '"row"'
 """The only column of a table that declares none: its rows can still be counted."""
 

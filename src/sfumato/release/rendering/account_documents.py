@@ -16,6 +16,8 @@ def budget_document(budget: Budget, changed: bool | None = None) -> Document:
         parts |= {"every": str(budget.every), "renews": budget.renews.isoformat()}
     if budget.promise:
         parts["promise"] = budget.promise
+    if budget.cohorts:
+        parts["cohorts"] = {name: budget_document(one) for name, one in budget.cohorts.items()}
     return parts if changed is None else {**parts, "source_changed": changed}
 
 

@@ -25,7 +25,8 @@ def left_text(budget: Budget) -> str:
     """Return the share that is left and the bound of everything answered so far."""
     window = f" in this {budget.every}" if budget.every is not None else ""
     promise = f" · {budget.promise}" if budget.promise else ""
-    left = f"{percent_down(1 - budget.used)} left{window}"
+    fullest = f" in the fullest of {len(budget.cohorts)} cohorts" if budget.cohorts else ""
+    left = f"{percent_down(1 - budget.used)} left{window}{fullest}"
     return f"{left} · spent at most ε {round_up(budget.spent.epsilon)}{promise}"
 
 
