@@ -339,7 +339,11 @@ BUGS: tuple[Bug, ...] = (
     planned(
         "answers kept across versions of the data",
         "books",
-        ("database.py", "plan.event, plan.loss, asked.engine.version, shared)", 'plan.event, plan.loss, "1", shared)'),
+        (
+            "stored_answer.py",
+            "plan.event, plan.loss, asked.engine.version, shared)",
+            'plan.event, plan.loss, "1", shared)',
+        ),
     ),
     planned(
         "an analyst's own budget is not charged",

@@ -104,7 +104,7 @@ LASTING_BUGS: tuple[Bug, ...] = (
     planned(
         "a question about one cohort has the identity of one about all",
         _PATH,
-        ("prepare.py", "return digest if cohorts is None else", "return digest if True else"),
+        ("question_cohorts.py", "return digest if cohorts is None else", "return digest if True else"),
     ),
 )
 """All of them are noticed by laws of the ledger, or of cohorts on the whole path."""

@@ -1,8 +1,7 @@
 """The second reader: it checks a ledger from its bytes, without the code that writes one.
 
-What it shares with the writer is the meaning of an event and the filter's rule; chain, sums and anchor are computed
-here again, in another way: events are counted between two states and multiplied, not charged one by one. Only where
-denominators grow so long that the writer may have rounded a sum are they added in their order.
+It shares the meaning of an event and the filter's rule. Events are counted between two states and multiplied, and added
+in their order only where denominators grow so long that the writer may have rounded a sum.
 """
 
 import json
@@ -26,10 +25,8 @@ from sfumato.accounting.filter import MAX_DENOMINATOR, RENYI_UNITS, Filter
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import LedgerDamaged, LedgerUnavailable, Refusal
 
-_COLUMNS = (
-    "sequence, kind, time, account, question, sql, event, loss, policy, version, receipt, key, same, about, content, "
-    "head"
-)
+_COLUMNS = "sequence, kind, time, account, question, sql, event, loss, policy, version, receipt, key, same, about"
+_COLUMNS += ", content, head"
 _FIRST = sha256(b"sfumato ledger, form 1").hexdigest()
 _STATE_PLACES = 1000
 _CHUNK_BYTES = 1 << 20
