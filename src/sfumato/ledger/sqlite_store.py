@@ -22,6 +22,7 @@ from sfumato.ledger.store import (
     FOLLOW_UPS,
     PREFIX,
     REQUESTS,
+    FindRows,
     answered_names,
     beginning_rows,
     charge_rows,
@@ -205,32 +206,23 @@ class SqliteStore:
         ):
             yield map(Row._make, found)
 
+    @contextmanager
+    def _one_moment(self) -> Iterator[FindRows]:
+        """Give what finds rows, all as of one moment. Another file in its place is read as what it is."""
+        with _failing_closed(), self._readers.reading(keep=_identity(self._path) == self._identity) as connection:
+            yield lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values).fetchall()
+
     def settled(self, receipt: str) -> tuple[Row, Row] | None:
-        with self._reading() as connection:
-            return settled_rows(
-                lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values).fetchall(), "?", receipt
-            )
+        with self._one_moment() as find:
+            return settled_rows(find, "?", receipt)
 
     def charges(self, account: str | None, before: int, limit: int) -> list[tuple[Row, Row | None]]:
-        with self._reading() as connection:
-            return charge_rows(
-                lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values).fetchall(),
-                "?",
-                account,
-                before,
-                limit,
-            )
+        with self._one_moment() as find:
+            return charge_rows(find, "?", account, before, limit)
 
     def beginning(self, account: str, version: str, text: str, limit: int) -> list[tuple[Row, Row | None]]:
-        with self._reading() as connection:
-            return beginning_rows(
-                lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values).fetchall(),
-                "?",
-                account,
-                version,
-                text,
-                limit,
-            )
+        with self._one_moment() as find:
+            return beginning_rows(find, "?", account, version, text, limit)
 
     def count_charges(self, account: str, limit: int) -> int:
         with _failing_closed():
@@ -241,35 +233,17 @@ class SqliteStore:
             return int(found.fetchone()[0])
 
     def family(self, account: str, version: str, family: str, limit: int) -> list[Row]:
-        with self._reading() as connection:
-            return family_rows(
-                lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values).fetchall(),
-                "?",
-                account,
-                version,
-                family,
-                limit,
-            )
+        with self._one_moment() as find:
+            return family_rows(find, "?", account, version, family, limit)
 
     def requests(self, account: str | None, limit: int) -> list[list[Row]]:
-        with self._reading() as connection:
-            return request_rows(
-                lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values).fetchall(),
-                "?",
-                account,
-                limit,
-            )
+        with self._one_moment() as find:
+            return request_rows(find, "?", account, limit)
 
     def count_requests(self, account: str, since: int) -> int:
         statement = select("count(*)", "entries", where=[REQUESTS, "account = ?", "time >= ?"])
         with _failing_closed():
             return int(self._connection.execute(statement, (account, since)).fetchone()[0])
-
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        """Give a connection that sees one state of the file. Another file in its place is read as what it is."""
-        with _failing_closed(), self._readers.reading(keep=_identity(self._path) == self._identity) as connection:
-            yield connection
 
     def verify(self) -> Verified:
         return verify_file(self._path)
