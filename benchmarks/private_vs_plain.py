@@ -1,18 +1,17 @@
 """How many times slower is a private GROUP BY than the plain one, alone and joined? (5M rows, interleaved, best of 9)
 
-200,000 people with heavy-tailed numbers of rows, 1,000 groups, COUNT(*), SUM and AVG. Plain is DuckDB on the source;
-private is `Database.ask`: parsing, planning, a durable charge, exact sums over the copy, noise, the release.
-The copy is a DuckDB file and holds 50 rows of a person at most, so it is quicker to read than the source: plain SQL
-over all rows in a DuckDB file is printed too, and so is `groups_per_unit`, which has to be bounded at query time. The
-same question joined with a public table of the shops is compared with the same join in plain SQL. What the cuts of
-rows and values in every statement cost is measured by leaving them out. Where each question chooses its caps, the same
-questions and a sum that cuts off what a person adds are compared with their plain ones.
+200,000 people with heavy-tailed numbers of rows, 1,000 groups, COUNT(*), SUM and AVG. Plain is DuckDB on the source.
+Private is `Database.ask`: parsing, planning, a durable charge, exact sums over the copy, noise, the release. The copy
+is a DuckDB file with at most 50 rows per person, so it is faster to read than the source. Plain SQL over all rows in a
+DuckDB file is printed too, and so is a question with `groups_per_unit`, which is bounded at query time. The join with
+a public table of shops is compared with the same join in plain SQL. The cost of bounding rows and clipping values in
+each statement is measured by leaving both out. Questions that select their bounds privately are compared with plain
+SQL.
 """
 
 import tempfile
 import time
 from collections.abc import Callable
-from fractions import Fraction
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import sfumato
+from sfumato.engines.sql.builder import select
 
 ROWS, PEOPLE, GROUPS, ROUNDS = 5_000_000, 200_000, 1_000, 9
 SQL = "SELECT shop, COUNT(*) AS n, SUM(price) AS total, AVG(price) AS mean FROM sales GROUP BY shop"
@@ -62,6 +62,7 @@ def policy(folder: Path, name: str, **more: Any) -> dict[str, Any]:
         "source": f"parquet:{folder}/data",
         "ledger": f"sqlite:{folder}/{name}.ledger",
         "budget": {"epsilon": 10**6, "delta": 1e-6},
+        "analysts": {f"analyst{number}": {"epsilon": 10**3} for number in range(15 * ROUNDS)},
         "tables": {
             "sales": {"unit": "buyer", "rows_per_unit": 50, **more, "columns": columns},
             "shops": {"public": True},
@@ -80,7 +81,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write(folder / "data")
-        file, numbers = folder / "data" / "sales.parquet", count(1)
+        file = folder / "data" / "sales.parquet"
         plain, loaded = duckdb.connect(), duckdb.connect(folder / "loaded.duckdb")
         loaded.execute(f"CREATE TABLE sales AS FROM '{file}'")
         for name in ("sales", "shops"):
@@ -91,15 +92,21 @@ def main() -> None:
         bounded = sfumato.open(policy(folder, "bounded", groups_per_unit=10))
         chosen = sfumato.open(policy(folder, "chosen", rows_per_unit={"most": 50, "choose": "private"}))
 
+        numbers = count()
+
         def ask(database: sfumato.Database, sql: str) -> Callable[[], object]:
-            # another epsilon each time: the same question again would be answered from the ledger
-            return lambda: database.ask(sql, epsilon=Fraction(1) + Fraction(next(numbers), 1000)).rows()
+            # another account each time: what one has asked before would answer it, or be combined with it
+            def run() -> object:
+                with database.as_analyst(f"analyst{next(numbers)}") as account:
+                    return account.ask(sql, epsilon=1).rows()
+
+            return run
 
         def uncut(sql: str) -> Callable[[], object]:
             def run() -> None:
                 with (
-                    patch("sfumato.engines.sql.flow._where", lambda tests: ""),
-                    patch("sfumato.engines.sql.group.clipped", lambda name, facts, dialect: name),
+                    patch("sfumato.engines.sql.flow.select", lambda columns, source, where: select(columns, source)),
+                    patch("sfumato.engines.sql.scalar.clipped", lambda name, facts, dialect: name),
                 ):
                     ask(private, sql)()
 

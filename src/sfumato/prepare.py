@@ -275,14 +275,14 @@ class QueryPreparer:
         clock = clock or PlanningClock()
         target = self._price_target(price, read.query.options, paying_of(engine, read.private.cohorts))
         tables = tables_read(read.query.relation)
-        plans, names = self._plans_of(read, target, tables)
+        plans, names, noted = self._plans_of(read, target, tables)
         clock.check()
         place = (
             self._plan_index(plans, names, target, key, engine)
             if price.stored_plan is None
             else price.stored_plan.index_in(plans, [(name.fingerprint, *name.older) for name in names])
         )
-        chosen = with_notes(plans[place])
+        chosen = noted[place] = noted.get(place) or with_notes(plans[place])
         job = engine.prepare(with_any_value(chosen))
         clock.check()
         written, units = (read.sql,), self._units(tables)
@@ -355,9 +355,10 @@ class QueryPreparer:
 
     def _plans_of(
         self, read: AnalysedQuery, target: PriceTarget, tables: set[str]
-    ) -> tuple[tuple[Plan, ...], list[ReleaseNames]]:
+    ) -> tuple[tuple[Plan, ...], list[ReleaseNames], dict[int, Plan]]:
+        """Return the plans of a question, their names, and those that were chosen before, with their notes."""
         remembered = None if read.key is None or target.share is not None else (read.key, target)
-        found: tuple[tuple[Plan, ...], list[ReleaseNames]] | None = (
+        found: tuple[tuple[Plan, ...], list[ReleaseNames], dict[int, Plan]] | None = (
             None if remembered is None else _QUERY_CACHE.get(remembered)
         )
         if found is None:
@@ -370,7 +371,7 @@ class QueryPreparer:
                 ReleaseNames(measurement_identity(plan, digest, shared), text)
                 for plan, text in zip(plans, by_text, strict=True)
             ]
-            found = plans, names
+            found = plans, names, {}
             if new:
                 shared.max_plan_bytes = 2 * size_of((found, remembered), read.parts) // len(plans)
             if remembered is not None:  # what a share buys depends on the account

@@ -18,16 +18,18 @@ from sfumato.mechanisms.max_norm import MaxNormPart
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import ENDS_FAILURE, Quantiles
+from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.canonical_flow import CanonicalFlow, NoisyInputError, constant_data, digest
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
 from sfumato.planning.view_signature import ViewSignature, signature_from, signature_of
+from sfumato.sensitivity.norms import Sensitivity
 
 FORM = "measurements 1"
 """The first word of an identity; another meaning is another word."""
 
 _VIEWS_INDEX = 4
 """The place of the views in an identity."""
-_HASH_CHARS = len(digest(""))
+_HASH_CHARS = len(digest(None))
 _DECODER = json.JSONDecoder()
 _MAX_SHARED_KEYS = 256
 """Maximum number of digests of keys that the plans of one question share."""
@@ -100,6 +102,7 @@ class SharedParts:
         self.max_plan_bytes = 0
         """Twice the bytes of a plan of the question at one price: those at another have as many parts."""
         self._keys: dict[tuple[int, int, Scalar, bool, bool], tuple[Key, str]] = {}
+        self._quantities: dict[tuple[int, Quantity, Sensitivity, bool], str] = {}
 
     def flow(self, rows: RelNode) -> CanonicalFlow:
         """Return the canonical flow of rows."""
@@ -117,6 +120,16 @@ class SharedParts:
                 self._keys.clear()
             found = self._keys[part] = key, _key(key, flow)
         return found[1]
+
+    def quantity(self, one: PlannedMeasurement, selecting: bool, flow: CanonicalFlow) -> str:
+        """Return the digest of what a measurement without a bound of its own measures."""
+        part = id(flow), one.quantity, one.sensitivity, selecting
+        found = self._quantities.get(part)
+        if found is None:
+            if len(self._quantities) >= _MAX_SHARED_KEYS:
+                self._quantities.clear()
+            found = self._quantities[part] = _quantity(one, None, selecting, flow)
+        return found
 
 
 def measurement_identity(plan: Plan, words: str, shared: SharedParts | None = None) -> MeasurementIdentity | None:
@@ -177,7 +190,7 @@ def _group(
     if group.combinations is not None:
         listed = ([flow.data(cell[at]) for at in order] for cell in group.combinations)
         combinations = digest(_in_order(listed, lambda cell: cell))
-    measured = [(one.name, *_measurement(one, plan, flow, selections)) for one in plan.measured]
+    measured = [(one.name, *_measurement(one, plan, flow, selections, shared)) for one in plan.measured]
     measured += [
         (one.name, digest([flow.data(one.quantity), one.weight]), _choice(one.mechanism, flow)) for one in plan.chosen
     ]
@@ -207,7 +220,7 @@ def _cells_data(cells: tuple[Cell, ...], _kinds: tuple[type, ...]) -> list[objec
 
 
 def _measurement(
-    one: PlannedMeasurement, plan: GroupPlan, flow: CanonicalFlow, selections: dict[str, str]
+    one: PlannedMeasurement, plan: GroupPlan, flow: CanonicalFlow, selections: dict[str, str], shared: SharedParts
 ) -> tuple[str, object]:
     bound: object = None
     if one.bound is not None:
@@ -235,7 +248,12 @@ def _measurement(
             flow.data((joint.sensitivity, joint.epsilon, joint.neighbours)),
         ]
     selecting = one.name == plan.selecting_measurement
-    return digest([flow.data(one.quantity), flow.data(one.sensitivity), bound, selecting]), noise
+    known = shared.quantity(one, selecting, flow) if bound is None else _quantity(one, bound, selecting, flow)
+    return known, noise
+
+
+def _quantity(one: PlannedMeasurement, bound: object, selecting: bool, flow: CanonicalFlow) -> str:
+    return digest([flow.data(one.quantity), flow.data(one.sensitivity), bound, selecting])
 
 
 def _choice(mechanism: Choosing, flow: CanonicalFlow) -> object:

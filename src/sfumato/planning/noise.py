@@ -14,7 +14,9 @@ from sfumato.accounting.event import Composed, Event, Neighbours, Pure, Repeated
 from sfumato.accounting.filter import Filter
 from sfumato.accounting.gaussian_curve import least_common_factor
 from sfumato.accounting.loss import PrivacyLoss
+from sfumato.analysis.private_query import Group
 from sfumato.certified.enclosure import Enclosure, enclose, lower, refine
+from sfumato.language.rel_nodes import InputNode
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
@@ -55,6 +57,7 @@ _LEAST_SHARED = Fraction(1, 10**50)
 _GUMBEL = Fraction(5, 3)
 """About the variance of standard Gumbel noise, π²/6."""
 _FINE = 10**12
+_NO_ROWS = InputNode("", (), ())
 _MOST_GAIN = Fraction(1, 2)
 """The exact curve needs more than this part of the variance that zCDP asks for, wherever anybody looked."""
 
@@ -71,6 +74,30 @@ def best_noise(
     Noise that measurements share errs least, and may have a larger Rényi loss than noise of their own. It is preferred
     where it errs less for what a budget of `cap` is charged; the other one comes second.  Proof: proofs/planning.md, §9
     """
+    if any(need.keys is not None or need.top is not None for need in needs):
+        return _best_noise(needs, epsilon, delta, cap)
+    # with public keys, noise depends on what is measured, not on the cells: plans with other cells share it
+    bare = tuple(replace(need, group=_without_rows(need.group)) for need in needs)
+    return tuple(
+        (tuple(replace(plan, group=need.group) for plan, need in zip(groups, needs, strict=True)), loss)
+        for groups, loss in _remembered_noise(bare, epsilon, delta, cap)
+    )
+
+
+def _without_rows(group: Group) -> Group:
+    return replace(group, rows=_NO_ROWS, keys=(), asked=(), combinations=None)
+
+
+@lru_cache(maxsize=16)
+def _remembered_noise(
+    needs: tuple[MeasurementSet, ...], epsilon: Fraction, delta: Fraction, cap: PrivacyLoss
+) -> tuple[Noise, ...]:
+    return _best_noise(needs, epsilon, delta, cap)
+
+
+def _best_noise(
+    needs: tuple[MeasurementSet, ...], epsilon: Fraction, delta: Fraction, cap: PrivacyLoss
+) -> tuple[Noise, ...]:
     epsilons = _equal_price(needs, epsilon)
     alone = laplace_noise(needs, epsilons, delta)
     least = expected_error(needs, alone[0])

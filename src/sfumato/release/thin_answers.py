@@ -4,16 +4,17 @@ Both are functions of the noisy answer and of the plan, so saying it costs nothi
 """
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 
 from sfumato.planning.accuracy_target import CONFIDENCE
 from sfumato.planning.aggregates.distinct_count import different_values
 from sfumato.planning.column_origins import origins, shown_unchanged
+from sfumato.planning.noise import variance_of
 from sfumato.planning.notes.note import Note, NoteRank
 from sfumato.planning.notes.plan_notes import NO_GROUP
 from sfumato.planning.plan import Plan
 from sfumato.planning.quote import shown_margin
 from sfumato.release.decode import Value
-from sfumato.release.intervals.noise_law import moments_of
 
 _MAX_DEVIATIONS = 5
 """By Chebyshev's inequality 4.5 standard deviations and a step hold 95 % of any noise."""
@@ -36,7 +37,8 @@ def thin_notes(plan: Plan, names: Sequence[str], values: Sequence[Sequence[Value
         numbers = [value for value in column if isinstance(value, int | float)]
         if one is None or one.candidates is not None or not numbers or plan.is_derived(source[0], one.name):
             continue
-        if max(map(abs, numbers)) > float(shown.step) * (1 + _MAX_DEVIATIONS * moments_of(one.mechanism)[0] ** 0.5):
+        beyond = Fraction(max(map(abs, numbers))) / shown.step - 1
+        if beyond > 0 and beyond**2 > _MAX_DEVIATIONS**2 * variance_of(one.mechanism):
             continue  # no margin is that wide, so it need not be found
         margin = one.mechanism.margin(CONFIDENCE) * shown.step
         most = different_values(one.quantity)
