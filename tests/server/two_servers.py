@@ -41,7 +41,7 @@ class Course:
 
     def __str__(self) -> str:
         return (
-            f"{len(self.answers)} answers, {self.lost} requests lost when a server was killed, {self.refused} refused "
+            f"{len(self.answers)} answers, {self.lost} requests that the killed server did not answer, {self.refused} refused "
             "because the budget was spent; the cap was spent exactly, and every answer is in the ledger"
         )
 
