@@ -20,7 +20,7 @@ from tests.server.test_console import send
 import sfumato
 from sfumato.cli import main
 from sfumato.database import GRANT_NOTE, PAID_NOTE, Database
-from sfumato.errors import BadParameter, NotGranted, PolicyChanged, Refusal, RequestClosed, UnknownName
+from sfumato.errors import BadParameter, EngineFailed, NotGranted, PolicyChanged, Refusal, RequestClosed, UnknownName
 from sfumato.ledger.approvals import RequestState
 from sfumato.measure import prepare_measurement
 from sfumato.server.remote_requests import request_document
@@ -56,6 +56,8 @@ def _seen(action: Callable[[], Any]) -> str:
     """Return all that an analyst sees of an action, without the time."""
     try:
         document = dict(request_document(action()))
+    except EngineFailed:
+        raise
     except Refusal as refusal:
         return f"{refusal.code}: {refusal}"
     shown = str({key: value for key, value in document.items() if key != "id"})

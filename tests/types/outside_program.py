@@ -8,6 +8,7 @@ from typing import Any, assert_type
 import sfumato
 from sfumato import Database, Quote, Refusal, Release
 from sfumato.accounting.loss import PrivacyLoss
+from sfumato.errors import EngineFailed
 from sfumato.ledger.approvals import BudgetRequest, RequestState
 from sfumato.ledger.budget import Budget
 from sfumato.ledger.history import Entry
@@ -57,6 +58,8 @@ def main() -> str:
         assert_type(database.columns(), dict[str, dict[str, str]])
         try:
             release = ask(database)
+        except EngineFailed:
+            return "The owner looks into the log."
         except Refusal as refusal:
             return f"{refusal.code}: {refusal.remedy}"
         return release.receipt.id

@@ -58,13 +58,13 @@ from sfumato.release.rendering.export import (
     polars_frame,
 )
 from sfumato.release.rendering.table import MARK_LEGEND, Ends, shown_value, text_table
+from sfumato.release.thin_answers import thin_notes
 
 if TYPE_CHECKING:  # what editors complete after to_pandas() and the like
     import altair
     import pandas
     import polars
     import pyarrow
-from sfumato.release.thin_answers import thin_notes
 
 _SHOWN = 40
 """So many rows are printed; `rows()` has them all."""
