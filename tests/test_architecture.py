@@ -153,7 +153,7 @@ def imports_are_absolute_and_come_first(package: Path) -> list[str]:
     broken = []
     for path in _files(package):
         tree = _tree(path)
-        first = [node for node, rest in _leading(tree) if rest]
+        first = [node for node, rest in _leading(tree) if rest] + _for_annotations(tree)
         for node in (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)):
             where = f"{_module(path, package)}:{node.lineno}"
             if isinstance(node, ast.ImportFrom) and node.level:
@@ -163,6 +163,17 @@ def imports_are_absolute_and_come_first(package: Path) -> list[str]:
                     continue
                 broken.append(f"{where} imports below the top of the file")
     return broken
+
+
+def _for_annotations(tree: ast.Module) -> list[ast.stmt]:
+    """Return the imports of other packages that only type checkers see: they name what a function returns."""
+    return [
+        node
+        for block in tree.body
+        if isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
+        for node in block.body
+        if isinstance(node, ast.Import) and all(not alias.name.startswith("sfumato") for alias in node.names)
+    ]
 
 
 def _is_lazy(path: Path, package: Path) -> bool:
@@ -227,7 +238,10 @@ def the_package_root_holds_public_names(package: Path) -> list[str]:
                 pass
             case ast.ImportFrom(module="typing" | "importlib") | ast.If(test=ast.Name(id="TYPE_CHECKING")):
                 pass
-            case ast.If(test=ast.UnaryOp(op=ast.Not()), body=[ast.FunctionDef(name="__getattr__")], orelse=[]):
+            case ast.If(
+                test=ast.UnaryOp(op=ast.Not(), operand=ast.Name(id="TYPE_CHECKING")),
+                body=[ast.FunctionDef(name="__getattr__")],
+            ):
                 pass
             case _ if not _is_docstring(node):
                 broken.append(f"sfumato/__init__.py:{node.lineno} is not a public name")
