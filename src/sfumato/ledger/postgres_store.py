@@ -23,6 +23,7 @@ from sfumato.ledger.store import (
     FOLLOW_UPS,
     PREFIX,
     REQUESTS,
+    FindRows,
     answered_names,
     beginning_rows,
     charge_rows,
@@ -207,49 +208,28 @@ class PostgresStore:
             found.execute(f"{self._table.select} ORDER BY sequence")  # one statement sees one moment
             yield map(Row._make, found)
 
-    def settled(self, receipt: str) -> tuple[Row, Row] | None:
-        select = self._table.select
+    @contextmanager
+    def _one_moment(self) -> Iterator[FindRows]:
+        """Give what finds rows, all as of one moment; the writer is not waited for."""
         with _failing_closed(), _connected(self._url) as connection:
-            return settled_rows(
-                lambda where, *values: connection.execute(f"{select} WHERE {where}", values), "%s", receipt
-            )
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+            yield lambda where, *values: connection.execute(f"{self._table.select} WHERE {where}", values).fetchall()
+
+    def settled(self, receipt: str) -> tuple[Row, Row] | None:
+        with self._one_moment() as find:
+            return settled_rows(find, "%s", receipt)
 
     def beginning(self, account: str, version: str, text: str, limit: int) -> list[tuple[Row, Row | None]]:
-        select = self._table.select
-        with _failing_closed(), _connected(self._url) as connection:
-            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-            return beginning_rows(
-                lambda where, *values: connection.execute(f"{select} WHERE {where}", values).fetchall(),
-                "%s",
-                account,
-                version,
-                text,
-                limit,
-            )
+        with self._one_moment() as find:
+            return beginning_rows(find, "%s", account, version, text, limit)
 
     def family(self, account: str, version: str, family: str, limit: int) -> list[Row]:
-        select = self._table.select
-        with _failing_closed(), _connected(self._url) as connection:
-            return family_rows(
-                lambda where, *values: connection.execute(f"{select} WHERE {where}", values).fetchall(),
-                "%s",
-                account,
-                version,
-                family,
-                limit,
-            )
+        with self._one_moment() as find:
+            return family_rows(find, "%s", account, version, family, limit)
 
     def charges(self, account: str | None, before: int, limit: int) -> list[tuple[Row, Row | None]]:
-        select = self._table.select
-        with _failing_closed(), _connected(self._url) as connection:
-            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-            return charge_rows(
-                lambda where, *values: connection.execute(f"{select} WHERE {where}", values).fetchall(),
-                "%s",
-                account,
-                before,
-                limit,
-            )
+        with self._one_moment() as find:
+            return charge_rows(find, "%s", account, before, limit)
 
     def count_charges(self, account: str, limit: int) -> int:
         statement = f"SELECT 1 FROM {self._table.name} WHERE kind = 'charged' AND account = %s LIMIT %s"  # noqa: S608
@@ -257,15 +237,8 @@ class PostgresStore:
             return int(_one(self._connection, f"SELECT count(*) FROM ({statement}) AS found", account, limit))  # noqa: S608
 
     def requests(self, account: str | None, limit: int) -> list[list[Row]]:
-        select = self._table.select
-        with _failing_closed(), _connected(self._url) as connection:
-            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-            return request_rows(
-                lambda where, *values: connection.execute(f"{select} WHERE {where}", values).fetchall(),
-                "%s",
-                account,
-                limit,
-            )
+        with self._one_moment() as find:
+            return request_rows(find, "%s", account, limit)
 
     def count_requests(self, account: str, since: int) -> int:
         statement = select("count(*)", self._table.name, where=[REQUESTS, "account = %s", "time >= %s"])

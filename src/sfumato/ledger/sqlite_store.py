@@ -21,6 +21,7 @@ from sfumato.ledger.store import (
     FOLLOW_UPS,
     PREFIX,
     REQUESTS,
+    FindRows,
     answered_names,
     beginning_rows,
     charge_rows,
@@ -203,34 +204,24 @@ class SqliteStore:
         ):
             yield map(Row._make, found)
 
-    def settled(self, receipt: str) -> tuple[Row, Row] | None:
+    @contextmanager
+    def _one_moment(self) -> Iterator[FindRows]:
+        """Give what finds rows, all as of one moment; the writer is not waited for."""
         with _failing_closed(), closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)) as connection:
-            return settled_rows(
-                lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values), "?", receipt
-            )
+            connection.execute("BEGIN")
+            yield lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values).fetchall()
+
+    def settled(self, receipt: str) -> tuple[Row, Row] | None:
+        with self._one_moment() as find:
+            return settled_rows(find, "?", receipt)
 
     def charges(self, account: str | None, before: int, limit: int) -> list[tuple[Row, Row | None]]:
-        with _failing_closed(), closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)) as connection:
-            connection.execute("BEGIN")
-            return charge_rows(
-                lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values).fetchall(),
-                "?",
-                account,
-                before,
-                limit,
-            )
+        with self._one_moment() as find:
+            return charge_rows(find, "?", account, before, limit)
 
     def beginning(self, account: str, version: str, text: str, limit: int) -> list[tuple[Row, Row | None]]:
-        with _failing_closed(), closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)) as connection:
-            connection.execute("BEGIN")
-            return beginning_rows(
-                lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values).fetchall(),
-                "?",
-                account,
-                version,
-                text,
-                limit,
-            )
+        with self._one_moment() as find:
+            return beginning_rows(find, "?", account, version, text, limit)
 
     def count_charges(self, account: str, limit: int) -> int:
         with _failing_closed():
@@ -241,25 +232,12 @@ class SqliteStore:
             return int(found.fetchone()[0])
 
     def family(self, account: str, version: str, family: str, limit: int) -> list[Row]:
-        with _failing_closed(), closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)) as connection:
-            return family_rows(
-                lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values).fetchall(),
-                "?",
-                account,
-                version,
-                family,
-                limit,
-            )
+        with self._one_moment() as find:
+            return family_rows(find, "?", account, version, family, limit)
 
     def requests(self, account: str | None, limit: int) -> list[list[Row]]:
-        with _failing_closed(), closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)) as connection:
-            connection.execute("BEGIN")
-            return request_rows(
-                lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values).fetchall(),
-                "?",
-                account,
-                limit,
-            )
+        with self._one_moment() as find:
+            return request_rows(find, "?", account, limit)
 
     def count_requests(self, account: str, since: int) -> int:
         statement = select("count(*)", "entries", where=[REQUESTS, "account = ?", "time >= ?"])

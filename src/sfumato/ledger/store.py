@@ -24,6 +24,9 @@ REQUESTS = f"kind = '{RowKind.REQUESTED}'"
 FOLLOW_UPS = "about > 0 AND kind IN ('charged', 'replied', 'approved', 'declined', 'withdrawn')"
 """Which rows say what became of a request, at its sequence: an index holds them."""
 
+FindRows = Callable[..., Iterable[Any]]
+"""Finds rows by a condition and the values in it."""
+
 
 class Store(Protocol):
     """An append-only table of rows with one writer at a time, whoever else has it open.
@@ -120,13 +123,13 @@ class Store(Protocol):
         """Let go after a fork, without touching what the parent still uses."""
 
 
-def answered_names(select: Callable[..., Iterable[Any]], value: str, names: Sequence[str]) -> set[str]:
+def answered_names(select: FindRows, value: str, names: Sequence[str]) -> set[str]:
     """Return which of several questions have a settled row; `select` and `value` are as in `settled_rows`."""
     places = ", ".join(value for _ in names)
     return {row.same for row in map(Row._make, select(f"kind = '{RowKind.SETTLED}' AND same IN ({places})", *names))}
 
 
-def settled_rows(select: Callable[..., Iterable[Any]], value: str, receipt: str) -> tuple[Row, Row] | None:
+def settled_rows(select: FindRows, value: str, receipt: str) -> tuple[Row, Row] | None:
     """Return the charge of a receipt with its release; `select` takes a condition, in which `value` stands for one."""
     for charge in map(Row._make, select(f"kind = '{RowKind.CHARGED}' AND receipt = {value}", receipt)):
         for row in map(Row._make, select(f"kind = '{RowKind.SETTLED}' AND same = {value}", charge.same)):
@@ -136,7 +139,7 @@ def settled_rows(select: Callable[..., Iterable[Any]], value: str, receipt: str)
 
 
 def charge_rows(
-    select: Callable[..., Iterable[Any]], value: str, account: str | None, before: int, limit: int
+    select: FindRows, value: str, account: str | None, before: int, limit: int
 ) -> list[tuple[Row, Row | None]]:
     """Return a page of charges, newest first, each with its release; `select` and `value` are as in `settled_rows`."""
     whose, given = ("", ()) if account is None else (f" AND account = {value}", (account,))
@@ -145,7 +148,7 @@ def charge_rows(
 
 
 def beginning_rows(
-    select: Callable[..., Iterable[Any]], value: str, account: str, version: str, text: str, limit: int
+    select: FindRows, value: str, account: str, version: str, text: str, limit: int
 ) -> list[tuple[Row, Row | None]]:
     """Return the last charges whose question begins with a text; `select` and `value` are as in `settled_rows`."""
     wanted = f"account = {value} AND {PREFIX} = {value} AND version = {value}"
@@ -153,18 +156,14 @@ def beginning_rows(
     return _with_releases(select, value, page, account, text, version, limit)
 
 
-def family_rows(
-    select: Callable[..., Iterable[Any]], value: str, account: str, version: str, family: str, limit: int
-) -> list[Row]:
+def family_rows(select: FindRows, value: str, account: str, version: str, family: str, limit: int) -> list[Row]:
     """Return the last charges of a family; `select` and `value` are as in `settled_rows`."""
     wanted = f"account = {value} AND {FAMILY} = {value} AND version = {value}"
     page = f"kind = '{RowKind.CHARGED}' AND {wanted} ORDER BY sequence DESC LIMIT {value}"
     return list(map(Row._make, select(page, account, family, version, limit)))
 
 
-def _with_releases(
-    select: Callable[..., Iterable[Any]], value: str, page: str, *given: str | int
-) -> list[tuple[Row, Row | None]]:
+def _with_releases(select: FindRows, value: str, page: str, *given: str | int) -> list[tuple[Row, Row | None]]:
     found: list[tuple[Row, Row | None]] = []
     for charge in map(Row._make, select(page, *given)):
         ends = map(Row._make, select(f"kind = '{RowKind.SETTLED}' AND same = {value}", charge.same))
@@ -172,7 +171,7 @@ def _with_releases(
     return found
 
 
-def request_rows(select: Callable[..., Iterable[Any]], value: str, account: str | None, limit: int) -> list[list[Row]]:
+def request_rows(select: FindRows, value: str, account: str | None, limit: int) -> list[list[Row]]:
     """Return requests, each with the rows about it in their order; `select` and `value` are as in `settled_rows`."""
     whose, given = ("", ()) if account is None else (f" AND account = {value}", (account,))
     page = select(f"{REQUESTS}{whose} ORDER BY sequence DESC LIMIT {value}", *given, limit)
