@@ -1,4 +1,4 @@
-"""How far are private answers to TPC-H's 22 queries from the plain ones? (ε = 1 each, scale factor 0.1, median of 5)
+"""How far are private answers to TPC-H's 22 queries from the plain ones? (ε = 1 each, scale factor 0.1, median of 3)
 
 The customer is protected: orders belong to their customer, lines to the customer of their order. All other tables are
 public. Contribution bounds are selected privately below 100 orders and 1,000 lines. Texts are those of the
@@ -22,7 +22,7 @@ from tests.paths.tpch import POLICY, QUESTIONS
 
 import sfumato
 
-ROUNDS = 5
+ROUNDS = 3
 Row = dict[str, Any]
 
 
