@@ -7,8 +7,8 @@ from sfumato.policy.entry import Entry, quote_entry, refuse
 from sfumato.policy.kinds import Default, Hashed, PolicyKey, Schema, Section, Text, WholeNumber
 from sfumato.policy.policy import EngineSettings
 
-MIN_MEMORY = 100 * 10**6
-MAX_MEMORY = 1 << 50
+MIN_MEMORY_BYTES = 100 * 10**6
+MAX_MEMORY_BYTES = 1 << 50
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?(MB|GB|TB|MiB|GiB|TiB)")
 _UNITS = {"MB": 10**6, "GB": 10**9, "TB": 10**12, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
@@ -24,7 +24,7 @@ class MemorySize:
         if match_ is not None:
             number, _, decimals = match_[1].partition(".")
             found: int = int(number + decimals) * _UNITS[match_[2]] // 10 ** len(decimals)
-            if MIN_MEMORY <= found <= MAX_MEMORY:
+            if MIN_MEMORY_BYTES <= found <= MAX_MEMORY_BYTES:
                 return found
         raise refuse(
             entry,
