@@ -9,7 +9,7 @@ from sfumato.policy.policy import Policy
 
 _BYTES_PER_THREAD = 128 << 20
 """With less memory for each, threads spend their time on writing to disk, and fail in the end."""
-_ENGINE_OVERHEAD_BYTES = 64 << 20
+_UNCOUNTED_BYTES = 64 << 20
 """Memory for what an engine does not count: files that it reads, and this program itself."""
 
 
@@ -18,7 +18,7 @@ def limits_of(policy: Policy) -> Limits:
     settings = policy.engine
     memory = settings.memory or machine_memory() // 2
     threads = settings.threads or max(min(machine_threads(), memory // _BYTES_PER_THREAD), 1)
-    counted = memory - min(memory // 4, _ENGINE_OVERHEAD_BYTES)
+    counted = memory - min(memory // 4, _UNCOUNTED_BYTES)
     if settings.temp is not None and not Path(settings.temp).is_dir():
         raise BadSource(
             "engine.temp is not a folder.",

@@ -23,7 +23,7 @@ def failure_of(error: BaseException, is_memory: bool) -> EngineFailed:
     return failure
 
 
-def failure_for_owner(failure: EngineFailed, limits: Limits) -> EngineFailed:
+def explain_to_owner(failure: EngineFailed, limits: Limits) -> EngineFailed:
     """Return the failure of a snapshot with its cause and what to set, for the data owner."""
     threads = f" and {limits.threads} threads" if limits.threads else ""
     if failure.cause == MEMORY:

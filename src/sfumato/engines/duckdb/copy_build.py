@@ -18,7 +18,7 @@ from sfumato.engines.duckdb.shape import write_shape
 from sfumato.engines.duckdb.source import Files, attached, read_schema
 from sfumato.engines.duckdb.spilling import spill_folder
 from sfumato.engines.engine import Limits, Progress
-from sfumato.engines.resource_failures import failure_for_owner
+from sfumato.engines.resource_failures import explain_to_owner
 from sfumato.engines.snapshots import BuildDirectory
 from sfumato.engines.sql.names import literal
 from sfumato.errors import EngineFailed
@@ -47,7 +47,7 @@ def build_copy(policy: Policy, aside: BuildDirectory, salt: bytes, progress: Pro
         return building.built(mended(policy, folder / "mended"))
     except EngineFailed as failure:
         shutil.rmtree(folder, ignore_errors=True)
-        told = failure_for_owner(failure, limits)
+        told = explain_to_owner(failure, limits)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

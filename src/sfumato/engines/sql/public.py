@@ -38,7 +38,7 @@ from sfumato.language.scalar import Scalar
 
 Rows = list[tuple[Any, ...]]
 Fact = TypeVar("Fact")
-MAX_MATERIALIZED_ROWS = 5_000_000
+MAX_MATERIALIZED_ROWS = 10_000_000
 MAX_MATERIALIZED_BYTES = 1 << 29
 """How many public rows, and how many bytes of them, may meet people's rows in one join."""
 MAX_FACT_BYTES = 1 << 26
@@ -161,7 +161,7 @@ class PublicTables:
             raise FreeLimit(
                 "Too many public rows are joined with people's rows.",
                 f"There may be {MAX_MATERIALIZED_ROWS:,} of them, and {MAX_MATERIALIZED_BYTES >> 20:,} MB.",
-                "Choose them with WHERE, use fewer of their columns, or join by an equality.",
+                "Choose them with WHERE, or use fewer of their columns.",
             )
         return MaterializedTable(relation, int(rows), size, int(most or 0), self._home)
 

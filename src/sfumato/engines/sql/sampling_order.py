@@ -14,7 +14,7 @@ Valued = tuple[str, Kind]
 """The SQL of a value and its kind."""
 
 
-_MAX_CHAINED_SUMMANDS = 64
+_MAX_CHAINED_TEXTS = 64
 """Texts that one chain of || joins. Each of them makes an expression one level deeper, and engines limit the depth."""
 
 
@@ -24,7 +24,7 @@ def concatenated(texts: Sequence[str]) -> str:
     >>> concatenated(["a", "b", "c"])
     'a || b || c'
     """
-    if len(texts) <= _MAX_CHAINED_SUMMANDS:
+    if len(texts) <= _MAX_CHAINED_TEXTS:
         return " || ".join(texts)
     middle = len(texts) // 2
     return f"({concatenated(texts[:middle])}) || ({concatenated(texts[middle:])})"

@@ -20,7 +20,7 @@ WAITING = (
 )
 DATASET = "(dataset)"
 """How the dataset's own account is called where accounts are listed."""
-_MAX_LINE_CHARS = 70
+_MAX_SQL_CHARS = 70
 
 
 def budget_text(budget: Budget) -> str:
@@ -76,4 +76,4 @@ def verified_text(verified: Verified) -> str:
 
 def _one_line(sql: str) -> str:
     line = " ".join(sql.split())
-    return line if len(line) <= _MAX_LINE_CHARS else line[: _MAX_LINE_CHARS - 1] + "…"
+    return line if len(line) <= _MAX_SQL_CHARS else line[: _MAX_SQL_CHARS - 1] + "…"
