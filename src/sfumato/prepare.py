@@ -330,8 +330,9 @@ class QueryPreparer:
         )
         if found is None:
             plans = make_plans(read.private, target)  # price and error known; data untouched
-            digest, shared = self._tables_digest(tables), self._shared_parts(read)
+            shared = self._shared_parts(read)
             new = not shared.flows
+            digest = self._tables_digest(tables)
             by_text = query_fingerprints(read.query, plans, digest)
             names = [
                 ReleaseNames(measurement_identity(plan, digest, shared), text)
