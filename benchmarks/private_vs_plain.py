@@ -105,7 +105,9 @@ def main() -> None:
         def uncut(sql: str) -> Callable[[], object]:
             def run() -> None:
                 with (
-                    patch("sfumato.engines.sql.flow.select", lambda columns, source, where: select(columns, source)),
+                    patch(
+                        "sfumato.engines.sql.flow.select", lambda *parts, **more: select(*parts, **more | {"where": ()})
+                    ),
                     patch("sfumato.engines.sql.scalar.clipped", lambda name, facts, dialect: name),
                 ):
                     ask(private, sql)()

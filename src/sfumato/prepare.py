@@ -363,9 +363,9 @@ class QueryPreparer:
         )
         if found is None:
             plans = make_plans(with_cohort_notes(read.private), target)  # price and error known; data untouched
-            digest = with_cohorts(self._tables_digest(tables), read.private.cohorts)
             shared = self._shared_parts(read)
             new = not shared.flows
+            digest = with_cohorts(self._tables_digest(tables), read.private.cohorts)
             by_text = query_fingerprints(read.query, plans, digest)
             names = [
                 ReleaseNames(measurement_identity(plan, digest, shared), text)

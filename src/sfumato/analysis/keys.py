@@ -12,7 +12,7 @@ from math import prod
 from operator import le, lt
 
 from sfumato.analysis.catalog import PublicData
-from sfumato.analysis.possible_cells import CellsIfKnown, Computation, DeferredCells, PossibleCells
+from sfumato.analysis.possible_cells import Computation, DeferredCells, KnownCells, PossibleCells
 from sfumato.analysis.private_query import Cell
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.outside import bare, is_stored
@@ -105,7 +105,7 @@ def _image(
     return public.distinct(reduce(_cross_join, flows), scalar, MAX_GROUP_CELLS)
 
 
-def _clipped(scalar: Scalar, *values: tuple[Cell, ...]) -> CellsIfKnown:
+def _clipped(scalar: Scalar, *values: tuple[Cell, ...]) -> KnownCells:
     """Return the values of a column that a condition narrowed, without an engine; None for any other scalar.
 
     What lies outside the bounds is brought to an end of what the condition left. So is NULL where the condition
@@ -208,7 +208,7 @@ def left_cells(tested: Computation, values: tuple[Cell, ...], cells: PossibleCel
     )
 
 
-def _left_where(condition: Scalar, part: Scalar, public: PublicData, before: CellsIfKnown) -> CellsIfKnown:
+def _left_where(condition: Scalar, part: Scalar, public: PublicData, before: KnownCells) -> KnownCells:
     """Return the values of a column for which a condition on it alone is true."""
     if before is None:
         return None
@@ -220,7 +220,7 @@ def _left_where(condition: Scalar, part: Scalar, public: PublicData, before: Cel
     return before if remaining is None else remaining
 
 
-def _left_in_order(condition: Scalar, part: Scalar, before: tuple[Cell, ...]) -> CellsIfKnown:
+def _left_in_order(condition: Scalar, part: Scalar, before: tuple[Cell, ...]) -> KnownCells:
     """Return what the comparison of a column with an integer leaves, without an engine; None for other conditions."""
     compare = _ORDER.get(condition.operator)
     if compare is None:

@@ -7,7 +7,7 @@ from sfumato.analysis.private_query import Cell
 
 Computation = tuple[object, ...]
 """A scalar without its facts."""
-CellsIfKnown = tuple[Cell, ...] | None
+KnownCells = tuple[Cell, ...] | None
 """The values of a scalar, sorted; None where they are not public or too many."""
 
 
@@ -16,12 +16,12 @@ class DeferredCells:
 
     __slots__ = ("_before", "_cells", "_find")
 
-    def __init__(self, find: Callable[[CellsIfKnown], CellsIfKnown], before: "DeferredCells | None" = None) -> None:
-        self._find: Callable[[CellsIfKnown], CellsIfKnown] | None = find
+    def __init__(self, find: Callable[[KnownCells], KnownCells], before: "DeferredCells | None" = None) -> None:
+        self._find: Callable[[KnownCells], KnownCells] | None = find
         self._before = before
-        self._cells: CellsIfKnown = None
+        self._cells: KnownCells = None
 
-    def resolve(self) -> CellsIfKnown:
+    def resolve(self) -> KnownCells:
         """Return the values. A long chain of conditions needs no recursion."""
         waiting, first = list[DeferredCells](), self
         while first._find is not None and first._before is not None:
@@ -32,7 +32,7 @@ class DeferredCells:
             cells = one._resolved(cells)
         return cells
 
-    def _resolved(self, before: CellsIfKnown) -> CellsIfKnown:
+    def _resolved(self, before: KnownCells) -> KnownCells:
         if self._find is not None:
             self._cells = self._find(before)
             self._find = self._before = None
@@ -44,7 +44,7 @@ class PossibleCells(Mapping[Computation, tuple[Cell, ...]]):
 
     __slots__ = ("_known",)
 
-    def __init__(self, known: Mapping[Computation, CellsIfKnown | DeferredCells]) -> None:
+    def __init__(self, known: Mapping[Computation, KnownCells | DeferredCells]) -> None:
         self._known = known
 
     def __getitem__(self, scalar: Computation) -> tuple[Cell, ...]:
@@ -67,7 +67,7 @@ class PossibleCells(Mapping[Computation, tuple[Cell, ...]]):
         """Whether the values of a scalar may be public; they are not looked for."""
         return scalar in self._known
 
-    def narrowed(self, scalar: Computation, find: Callable[[CellsIfKnown], CellsIfKnown]) -> "PossibleCells":
+    def narrowed(self, scalar: Computation, find: Callable[[KnownCells], KnownCells]) -> "PossibleCells":
         """Return them with what `find` leaves of the values of one scalar; it is given None where none are known."""
         found = self._known.get(scalar)
         before = found if isinstance(found, DeferredCells) else DeferredCells(lambda _: found)
