@@ -54,6 +54,7 @@ from sfumato.release.rendering.export import (
     arrow_table,
     export_column,
     export_ends,
+    marked_columns,
     pandas_frame,
     polars_frame,
 )
@@ -156,8 +157,14 @@ class Release:
         return frame
 
     def to_polars(self, intervals: bool = False, level: object = LEVEL) -> Any:
-        """Return a polars data frame (`pip install 'sfumato[polars]'`); intervals come as columns n_low and n_high."""
-        return polars_frame(self.typed_columns(intervals, level))
+        """Return a polars data frame (`pip install 'sfumato[polars]'`); intervals come as columns n_low and n_high.
+
+        With them come columns n_marked: whether the value may lie outside without bounds and clipping.
+        """
+        marks = marked_columns(self.columns, self._all_marks()) if intervals else []
+        found = [*self.typed_columns(intervals, level), *marks]
+        names = unique_names([column.name for column in found])
+        return polars_frame([replace(column, name=name) for column, name in zip(found, names, strict=True)])
 
     def typed_columns(self, intervals: bool = False, level: object = LEVEL) -> list[ExportColumn]:
         """Return the columns as other programs hold them; intervals come as columns n_low and n_high at the end."""

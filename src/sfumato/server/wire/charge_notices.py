@@ -26,12 +26,22 @@ def charge_notices(release: Release, database: Database, sql: str, price: Mappin
     notes = dict.fromkeys((*(quote.notes if quote is not None else ()), *release.notes))
     notes.pop(PAID_NOTE, None)  # this answer has paid for its measurements, now or before
     warned = warnings_of(release.notes)
-    shown = warned or (() if len(release) else ("The answer has no rows.",))
+    shown = (*(warned or (() if len(release) else ("The answer has no rows.",))), *_marked(release))
     message = " ".join((f"price: {release.loss}; left: {database.budget().remaining}{margins}.", *shown))
     listed = sorted(
         (note for note in notes if note not in warned), key=lambda note: not note.startswith(GROUPS_SELECTED)
     )  # missing groups come first
     return (Reported("NOTICE", "00000", message, "\n".join(printed_notes(listed, "EXPLAIN lists them"))),)
+
+
+def _marked(release: Release) -> tuple[str, ...]:
+    """Return which columns have marked values, as the table of an answer shows them by a star."""
+    marks = release.marks()
+    counts = {name: sum(row[name] for row in marks) for name in (marks[0] if marks else ())}
+    listed = [f"{name} in {count:,} of {len(marks):,} rows" for name, count in counts.items() if count]
+    more = ["…"] if len(listed) > _MAX_NAMED_COLUMNS else []
+    names = ", ".join([*listed[:_MAX_NAMED_COLUMNS], *more])
+    return (f"Without bounds and clipping, values may lie outside their margin: {names}.",) if listed else ()
 
 
 def _margins(margins: Mapping[str, int | float | None]) -> str:
