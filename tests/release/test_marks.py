@@ -122,6 +122,9 @@ def test_every_form_of_an_answer_shows_the_mark(tmp_path: Path) -> None:
     assert release_document(marked)["marked"] == marked.marks()
     assert marked.to_pandas().attrs["marked"] == {"n": [0, 1]}
     assert plain.to_pandas().attrs["marked"] == {"n": []}
+    assert marked.to_polars(intervals=True)["n_marked"].to_list() == [True, True]
+    assert plain.to_polars(intervals=True)["n_marked"].to_list() == [False, False]
+    assert marked.to_polars().columns == ["dept", "n"]
     assert json.loads(marked.to_arrow().schema.metadata[b"sfumato.marked"]) == {"n": [0, 1]}
     travelled = answer_of(answer_document(marked), lambda level: answer_document(marked, level))
     assert travelled.marks() == marked.marks()

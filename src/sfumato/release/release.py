@@ -53,6 +53,7 @@ from sfumato.release.rendering.export import (
     arrow_table,
     export_column,
     export_ends,
+    marked_columns,
     pandas_frame,
     polars_frame,
 )
@@ -170,8 +171,15 @@ class Release:
         return frame
 
     def to_polars(self, intervals: bool = False, level: object = LEVEL) -> "polars.DataFrame":
-        """Return a polars data frame (`pip install 'sfumato[polars]'`); intervals come as columns n_low and n_high."""
-        frame: polars.DataFrame = polars_frame(self.typed_columns(intervals, level))
+        """Return a polars data frame (`pip install 'sfumato[polars]'`); intervals come as columns n_low and n_high.
+
+        With them come columns n_marked: whether the value may lie outside without bounds and clipping.
+        """
+        marks = marked_columns(self.columns, self._all_marks()) if intervals else []
+        found = [*self.typed_columns(intervals, level), *marks]
+        names = unique_names([column.name for column in found])
+        renamed = [replace(column, name=name) for column, name in zip(found, names, strict=True)]
+        frame: polars.DataFrame = polars_frame(renamed)
         return frame
 
     def typed_columns(self, intervals: bool = False, level: object = LEVEL) -> list[ExportColumn]:

@@ -76,6 +76,12 @@ def export_ends(name: str, ends: Sequence[Value], facts: Facts) -> ExportColumn:
     return export_column(name, ends, facts)
 
 
+def marked_columns(names: Sequence[str], marks: Sequence[Sequence[bool] | None]) -> list[ExportColumn]:
+    """Return for each column with intervals whether its values are marked."""
+    pairs = zip(names, marks, strict=True)
+    return [ExportColumn(f"{name}_marked", Type.BOOLEAN, list(found)) for name, found in pairs if found is not None]
+
+
 def _doubles(values: Sequence[Value]) -> list[Value]:
     return [float(value) if isinstance(value, int | float) else value for value in values]
 
