@@ -52,8 +52,8 @@ def test_an_answer_says_its_price_once_and_that_it_is_free_from_then_on(server: 
 
 def test_an_answer_from_other_answers_says_that_it_is_free(server: Served) -> None:
     with server.client(pairs=PRICE) as client:
-        client.rows("SELECT dept, COUNT(*) AS n FROM visits WHERE age < 77 GROUP BY dept")
-        (said,) = notices(client.query(f"{COUNT} WHERE age < 77 AND dept IS NULL"))
+        client.rows("SELECT dept, COUNT(*) AS n FROM visits WHERE age < 103 GROUP BY dept")
+        (said,) = notices(client.query(f"{COUNT} WHERE age < 103 AND dept IS NULL"))
         assert said["M"].startswith("free: from your answer of ")
 
 
