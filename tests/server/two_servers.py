@@ -42,7 +42,8 @@ class Course:
     def __str__(self) -> str:
         return (
             f"{len(self.answers)} answers, {self.lost} requests that the killed server did not answer, "
-            f"{self.refused} refused because the budget was spent; the cap was spent exactly, and every answer is in the ledger"
+            f"{self.refused} refused because the budget was spent; the cap was spent exactly, "
+            "and every answer is in the ledger"
         )
 
 
