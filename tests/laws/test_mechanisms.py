@@ -14,6 +14,7 @@ from tests.laws import (
     additive,
     choosing,
     data_dependent,
+    flows,
     keys,
     local,
     local_mechanisms,
@@ -34,7 +35,7 @@ from sfumato.errors import UnsupportedEvent
 CASES: tuple[Case, ...] = (
     *(additive.CASES + choosing.CASES + local.CASES + keys.CASES),
     *(robust.CASES + local_mechanisms.CASES + data_dependent.CASES + many_quantiles.CASES),
-    *(meetings.CASES + matched.CASES + top_lists.CASES),
+    *(meetings.CASES + matched.CASES + top_lists.CASES + flows.CASES),
 )
 PACKAGE = Path(__file__).parents[2] / "src" / "sfumato"
 ROOMS = ("mechanisms", "local")

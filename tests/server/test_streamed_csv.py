@@ -22,7 +22,7 @@ def lines(rows: int) -> Iterator[bytes]:
 
 def request(limits: ServerLimits | None = None) -> Any:
     quota = ReplyQuota(limits or ServerLimits())
-    return SimpleNamespace(scope={"replies": quota, "caller": SimpleNamespace(account="research")})
+    return SimpleNamespace(scope={"replies": quota, "caller": SimpleNamespace(account="research", holder="research")})
 
 
 def sent(asked: Any, rows: int) -> tuple[int, int, int]:

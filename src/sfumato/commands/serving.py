@@ -1,6 +1,7 @@
 """Opening a dataset to others: `serve`."""
 
 from contextlib import ExitStack, nullcontext
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -56,6 +57,7 @@ def serve(
         raise BadParameter(
             "The server is not installed.", "It is an optional extra.", "Run: pip install 'sfumato[server]'."
         )
+    import_module("sfumato.secure_files")  # it says on other systems why no data can be opened there
     from sfumato.policy.reading import read_policy
     from sfumato.server import serving
     from sfumato.server.datasets import OpenDataset, policy_files, shared_settings

@@ -32,8 +32,8 @@ class FrameCopying:
 
     def build(self, aside: BuildDirectory, salt: bytes, progress: Progress) -> BuiltFile:
         """Build the copy; every frame is written down once before it is read."""
-        copied = build_copy(self.policy, aside, salt, progress, self.limits)
-        return BuiltFile(self.stamp(salt), copied, aside.kept_cohorts)
+        stamp = self.stamp(salt)
+        return BuiltFile(stamp, build_copy(self.policy, aside, salt, progress, self.limits), aside.kept_cohorts)
 
     def shape(self, file: Path) -> tuple[CopiedTable, ...] | None:
         """Return what is public about a copy."""

@@ -58,8 +58,9 @@ class FileCopying:
 
         source = self.policy.source
         if source.scheme == "sqlite":  # one transaction: what is written meanwhile is not seen, and counts as a change
+            stamp = self.stamp(salt)  # before it is read
             copied = build_copy(self.policy, aside, salt, progress, self.limits)
-            return BuiltFile(self.stamp(salt), copied, aside.kept_cohorts)
+            return BuiltFile(stamp, copied, aside.kept_cohorts)
 
         def built() -> CopiedFile:
             shutil.rmtree(aside.folder, ignore_errors=True)
