@@ -28,8 +28,9 @@ def _law(mechanism: BoundedFlow) -> Any:
     query_scale = 2 * selection.sensitivity * selection.aboves / selection.answers_epsilon
 
     def law(edges: Edges) -> Law:
-        columns = [np.array(column, dtype=np.int64) for column in zip(*edges, strict=True)]
-        flows = [doubled_flow(OwnerPairs(*columns, same_kind=True), bound) for bound in mechanism.bounds]
+        first, second, amounts = (np.array(column, dtype=np.int64) for column in zip(*edges, strict=True))
+        pairs = OwnerPairs(first, second, amounts, True)
+        flows = [doubled_flow(pairs, bound) for bound in mechanism.bounds]
         rising = list(zip(mechanism.bounds, flows, strict=True))
         evidence = [
             mechanism.lost(kept, halved, smaller) - mechanism.wanted(bound) + selection.threshold
