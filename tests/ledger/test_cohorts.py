@@ -120,3 +120,17 @@ def test_a_charge_that_says_its_cohorts_in_another_way_is_damage(
     with pytest.raises(LedgerUnavailable):
         _ask(ledger, policy, "forged", pure("0.1"), _paying("north"))
     ledger.close()
+
+
+def test_a_charge_is_taken_up_for_the_people_who_paid_alone(tmp_path: Path) -> None:
+    """The attempt ended before its answer: asked about other people, or under another assignment, it costs again."""
+    policy = policy_in(tmp_path, 1)
+    ledger = open_ledger(policy)
+    places = []
+    for paying in (_paying("north"), _paying("north"), _paying("south"), _paying("south", kept="second"), None):
+        with ledger.charge(request_for(policy, "the same", pure("0.125"), cohorts=paying)) as charge:
+            places.append(charge.sequence)
+    assert places[0] == places[1]
+    assert len(set(places)) == 4
+    ledger.verify()
+    ledger.close()
