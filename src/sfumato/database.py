@@ -434,7 +434,8 @@ class Database:
 
     def _shown(self, asked: Prepared, noisy: NoisyResult, receipt: Receipt) -> list[Release]:
         bounds = self._truncation_bounds(asked, receipt)
-        receipt = replace(receipt, units=asked.units)  # as this account may name them
+        cohorts = receipt.cohorts if asked.shows_cohorts else ()
+        receipt = replace(receipt, units=asked.units, cohorts=cohorts)  # as this account may name them
         plans = asked.outcomes
         if receipt.rests_on:
             combined = combine_again(asked, noisy, receipt.rests_on, self._finder)

@@ -120,3 +120,37 @@ def test_a_charge_that_says_its_cohorts_in_another_way_is_damage(
     with pytest.raises(LedgerUnavailable):
         _ask(ledger, policy, "forged", pure("0.1"), _paying("north"))
     ledger.close()
+
+
+def test_a_charge_is_taken_up_for_the_people_who_paid_alone(tmp_path: Path) -> None:
+    """The attempt ended before its answer: asked about other people, or under another assignment, it costs again."""
+    policy = policy_in(tmp_path, 1)
+    ledger = open_ledger(policy)
+    places = []
+    for paying in (_paying("north"), _paying("north"), _paying("south"), _paying("south", kept="second"), None):
+        with ledger.charge(request_for(policy, "the same", pure("0.125"), cohorts=paying)) as charge:
+            places.append(charge.sequence)
+    assert places[0] == places[1]
+    assert len(set(places)) == 4
+    ledger.verify()
+    ledger.close()
+
+
+def test_what_is_spent_is_of_the_cohort_that_lost_most(tmp_path: Path) -> None:
+    """One cohort has less left, and another has lost more: neither number falls when they are charged in turn."""
+    policy = policy_in(tmp_path, 3, "1e-6")
+    ledger, everyone = open_ledger(policy), _paying(*NAMES)
+    before = ledger.budget("", everyone)
+    for cohort, losses in (("north", ["0.01"] * 60), ("south", ["0.5"])):
+        for at, loss in enumerate(losses):
+            foreseen = ledger.effect_of(pure(loss), "", paying=_paying(cohort)).spent
+            _ask(ledger, policy, f"{cohort} {at}", pure(loss), _paying(cohort))
+            assert foreseen == ledger.budget("", _paying(cohort)).spent
+        budget = ledger.budget("", everyone)
+        assert budget.spent.epsilon == max(one.spent.epsilon for one in budget.cohorts.values())
+        assert budget.remaining.epsilon == min(one.remaining.epsilon for one in budget.cohorts.values())
+        assert budget.spent.epsilon >= before.spent.epsilon
+        assert budget.used >= before.used
+        before = budget
+    assert ledger.budget().spent.epsilon == before.spent.epsilon == Fraction(6, 10)
+    ledger.close()

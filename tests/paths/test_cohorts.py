@@ -12,8 +12,8 @@ import pytest
 import sfumato
 from sfumato.database import Database
 from sfumato.engines.cohort_set import cohorts_of
-from sfumato.engines.duckdb import cohorts as duckdb_cohorts
-from sfumato.errors import BadParameter, BadPolicy, BudgetExhausted
+from sfumato.engines.sql import cohorts as kept_cohorts
+from sfumato.errors import BadParameter, BadPolicy, BudgetExhausted, PolicyWeakened
 from sfumato.prepare import RequestedPrice
 
 REGIONS = ["north", "south", "west"]
@@ -240,6 +240,81 @@ def test_a_role_without_the_column_sees_no_cohort(tmp_path: Path) -> None:
         research.close()
 
 
+def test_an_answer_that_others_paid_for_names_no_cohort_to_a_role_without_the_column(tmp_path: Path) -> None:
+    more = {
+        "answers": "shared",
+        "roles": {"costs": {"columns": ["visits.cost"]}, "all": {"tables": ["patients", "visits"]}},
+        "analysts": {"research": {"epsilon": HUGE, "roles": ["costs", "all"]}},
+    }
+    sql = "SELECT SUM(cost) AS total FROM visits"
+    with sfumato.open(_policy(tmp_path, SOME, _visits(DAYS), **more)) as owner:
+        paid = owner.ask(sql, epsilon=1).receipt
+        assert paid.cohorts == (*REGIONS, "other")
+        for roles, cohorts in ((("costs",), ()), (("all",), paid.cohorts)):
+            with owner.as_analyst("research", roles) as research:
+                again = research.ask(sql, epsilon=1)
+                assert again.repeated
+                assert again.receipt.cohorts == research.reopen(paid.id).receipt.cohorts == cohorts
+
+
+def _confirmed(policy: dict[str, Any]) -> Database:
+    """Open under other tables, as an owner who means it."""
+    with pytest.raises(PolicyWeakened) as refusal:
+        sfumato.open(policy)
+    return sfumato.open(policy, confirm=str(refusal.value).rpartition("--confirm ")[2].rstrip("."))
+
+
+def test_people_of_a_cohort_that_is_not_declared_any_more_still_pay(tmp_path: Path) -> None:
+    """They stay in it, so whoever reads everybody charges them, too."""
+    policy = _policy(tmp_path, SOME, _visits(DAYS))
+    with sfumato.open(policy) as database:
+        database.ask(NORTH, epsilon=HUGE)
+    policy["tables"]["patients"]["columns"]["region"]["values"] = ["south", "west"]
+    with _confirmed(policy) as database:
+        everyone = database.ask("SELECT COUNT(*) AS n FROM patients", epsilon=HUGE)
+        assert set(everyone.receipt.cohorts) == {*REGIONS, "other"}
+        assert everyone.rows() == [{"n": 5}]
+        assert database.budget(cohort="north").used == database.budget().used == 0.5
+        database.verify()
+
+
+@pytest.mark.parametrize("bounds", [None, ["2023-01-01", "2029-12-31"]])
+def test_a_window_that_was_open_stays_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounds: list[str] | None
+) -> None:
+    """Whether the clock goes back, or the owner raises the lower bound: people stay in the windows that they had."""
+    monkeypatch.setattr(kept_cohorts, "datetime", _Clock)
+    monkeypatch.setattr(_Clock, "year_now", 2023)
+    policy = _policy(tmp_path, SOME, _visits(DAYS), cohort='first(visits.day, "year")')
+    with sfumato.open(policy) as database:
+        before = set(database.budget().cohorts)
+    monkeypatch.setattr(_Clock, "year_now", 2021 if bounds is None else 2023)
+    if bounds is not None:
+        policy["tables"]["visits"]["columns"]["day"]["bounds"] = bounds
+    with sfumato.open(policy) as database:
+        database.refresh()
+        assert set(database.budget().cohorts) == before
+        late = database.ask("SELECT COUNT(*) AS n FROM visits WHERE day < '2024-01-01'", epsilon=HUGE)
+        assert {"2021", "2022", "2023"} <= set(late.receipt.cohorts)
+
+
+def test_another_assignment_is_another_snapshot(tmp_path: Path) -> None:
+    """The same name stands for other people then: no answer about the people before is repeated, refined or used."""
+    data = tmp_path / "data"
+    data.mkdir()
+    SOME.write_parquet(data / "patients.parquet")
+    _visits(DAYS).write_parquet(data / "visits.parquet")
+    policy = {**_policy(tmp_path, SOME, _visits(DAYS)), "source": f"parquet:{data}"}
+    versions = []
+    for lost in ((), ("copy-*",), ("copy-*", "copy.cohorts")):
+        for name in lost:
+            for file in tmp_path.glob(f"ledger.{name}"):
+                file.unlink()
+        with sfumato.open(policy) as database:
+            versions.append(database.version)
+    assert versions[0] == versions[1] != versions[2]
+
+
 class _Clock(real_datetime):
     """The time at which snapshots are taken."""
 
@@ -251,7 +326,7 @@ class _Clock(real_datetime):
 
 
 def test_people_who_come_next_year_bring_a_budget_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(duckdb_cohorts, "datetime", _Clock)
+    monkeypatch.setattr(kept_cohorts, "datetime", _Clock)
     monkeypatch.setattr(_Clock, "year_now", 2022)
     more = {"cohort": 'first(visits.day, "year")', "budget": {"epsilon": 1, "delta": 0}}
     policy = _policy(tmp_path, SOME, _visits(DAYS), **more)

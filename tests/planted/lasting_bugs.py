@@ -102,6 +102,35 @@ LASTING_BUGS: tuple[Bug, ...] = (
         ),
     ),
     planned(
+        "people of a cohort that is not declared any more are read and do not pay",
+        _PATH,
+        ("policy/cohorts.py", "*(name for name in before if name != OTHER), OTHER]", "OTHER]"),
+    ),
+    planned(
+        "another assignment of people to cohorts has the answers of the one before",
+        _PATH,
+        ("engines/snapshots.py", "and same_data and same_people else", "and same_data else"),
+    ),
+    planned(
+        "a charge of one cohort is taken up for another",
+        _COHORTS,
+        ("ledger/transaction.py", "if same_price and same_people else", "if same_price else"),
+    ),
+    planned(
+        "what is spent is of the cohort with the least left, not of the one that lost most",
+        _COHORTS,
+        (
+            "ledger/caps.py",
+            "    losses = [cap.spent if",
+            "    caps = [min(caps, key=_room)]\n    losses = [cap.spent if",
+        ),
+    ),
+    planned(
+        "an answer that others paid for names cohorts to a role without the column",
+        _PATH,
+        ("database.py", "receipt.cohorts if asked.shows_cohorts else ()", "receipt.cohorts"),
+    ),
+    planned(
         "a question about one cohort has the identity of one about all",
         _PATH,
         ("question_cohorts.py", "return digest if cohorts is None else", "return digest if True else"),

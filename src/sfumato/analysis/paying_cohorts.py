@@ -23,7 +23,7 @@ from sfumato.language.rel_nodes import (
     nodes,
 )
 from sfumato.language.scalar import Operator, Scalar
-from sfumato.policy.cohorts import cohort_column, cohort_name, cohort_windows, declared_values
+from sfumato.policy.cohorts import OTHER, cohort_column, cohort_name, cohort_windows, declared_values
 from sfumato.policy.policy import ColumnType, Policy, fold_name
 from sfumato.query.functions import Aggregation
 from sfumato.query.relation import JoinKind
@@ -103,13 +103,14 @@ class _Conditions:
         """Return the windows in which people can have come first: before the last time that a condition allows."""
         found = frozenset(self.names)
         windows = cohort_windows(self.policy, self.names)
+        closed = found - {name for name, _, _ in windows} - {OTHER}  # before the bounds of now: people stay in them
         for (operator, arguments, constant), limit in limits_if_true(condition).items():
             if operator is not Operator.COLUMN or (limit.low is None and limit.high is None) or arguments:
                 continue
             traced = self._traced(constant, flow)
             if traced is not None:
                 known = limit if traced else Restriction(high=limit.high)
-                found &= frozenset(name for name, low, high in windows if _meets(known, low, high))
+                found &= closed | {name for name, low, high in windows if _meets(known, low, high)}
         return found
 
     def _is_column(self, scalar: Scalar, flow: RelNode) -> bool:

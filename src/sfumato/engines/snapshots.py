@@ -207,6 +207,11 @@ def _same(ledger: str, registered: Registered) -> Snapshot:
     return Snapshot(ledger, lambda _ledger: registered)
 
 
+def _assignment(cohorts: CohortSet | None) -> str:
+    """Return which people a cohort's name stands for: under another assignment answers are about others."""
+    return "" if cohorts is None else cohorts.kept
+
+
 def _is_wanted(policy: Policy, copying: Copying) -> bool:
     """Tell whether another snapshot is to be taken although there is one."""
     return policy.refresh is Refresh.ON_CHANGE and source_changed(policy, copying)
@@ -293,7 +298,10 @@ class _Taken:
     def _kept(self, built: Built, ledger: str) -> Registered:
         places, known, stamp = self._places, self._known, built.stamp
         same_data = self._copying.stamps_tell_all and known is not None and known.stamp == stamp and not self._anew
-        version = known.version if known is not None and same_data else fresh_id(self._random)
+        same_people = known is not None and _assignment(cohorts_from_json(known.cohorts)) == _assignment(
+            cohorts_of(built)
+        )
+        version = known.version if known is not None and same_data and same_people else fresh_id(self._random)
         secret = places.sidecar("copy.salt")
         if not secret.exists():
             write_atomically(secret, self._salt)

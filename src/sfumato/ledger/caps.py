@@ -46,7 +46,7 @@ def account_budget(state: State, account: str, paying: PayingCohorts | None = No
     names = tuple(dict.fromkeys((account, DATASET)))
     caps = dict(zip(names, caps_of(state, account, paying), strict=True))
     tightest = min(names, key=lambda name: _room(caps[name]))
-    found = _budget(state, tightest, account, caps[tightest], caps[DATASET])
+    found = _budget(state, tightest, account, caps[tightest], paying)
     if paying is None or len(paying.names) == 1 or not paying.shown:
         return found
     each = {name: account_budget(state, account, PayingCohorts(paying.kept, (name,))) for name in paying.names}
@@ -55,8 +55,7 @@ def account_budget(state: State, account: str, paying: PayingCohorts | None = No
 
 def account_budgets(state: State) -> dict[str, Budget]:
     """Return every account at its own cap, of its fullest cohort; the dataset's under the empty name."""
-    dataset = caps_of(state, DATASET)[0]
-    budgets = {name: _budget(state, name, name, caps_of(state, name)[0], dataset) for name in state.accounts}
+    budgets = {name: _budget(state, name, name, caps_of(state, name)[0]) for name in state.accounts}
     if not state.cohorts:
         return budgets
     known = [PayingCohorts(state.kept, (cohort,)) for cohort in state.cohorts]
@@ -73,30 +72,32 @@ def effect_on(
 
     With a grant the own cap is left as it is.
     """
-    caps = caps_of(state, account, paying)
-    own, dataset = caps[0], caps[-1]
+    own = caps_of(state, account, paying)[0]
     if granted and event is not None:
-        return BudgetEffect(Fraction(0), min(Fraction(1), own.used), dataset.spent_after(event))
-    bounds = _bounds(state, account, own, dataset)
+        return BudgetEffect(Fraction(0), min(Fraction(1), own.used), _spent(state, DATASET, paying, event))
+    used = own.used if event is None else own.used_after(event)
+    after = [
+        loss for name in _bounds(state, account, account) if (loss := _spent(state, name, paying, event)) is not None
+    ]
+    spent = _smallest(after) if after else None
     if event is None:
-        return BudgetEffect(Fraction(0), min(Fraction(1), own.used), _smallest(bound.spent for bound in bounds))
-    used = own.used_after(event)
-    after = [loss for bound in bounds if (loss := bound.spent_after(event)) is not None]
-    return BudgetEffect(None if used is None else used - own.used, used, _smallest(after) if after else None)
+        return BudgetEffect(Fraction(0), min(Fraction(1), own.used), spent)
+    return BudgetEffect(None if used is None else used - own.used, used, spent)
 
 
 def _room(cap: Filter) -> tuple[Fraction, Fraction]:
     return cap.epsilon * (1 - cap.used), cap.remaining.delta
 
 
-def _budget(state: State, name: str, account: str, cap: Filter, dataset: Filter) -> Budget:
-    """Return the cap of a name, with a bound of what an account was answered."""
+def _budget(state: State, name: str, account: str, cap: Filter, paying: PayingCohorts | None = None) -> Budget:
+    """Return the cap of a name, with a bound of what an account was answered about anybody."""
     window = state.windows.get(name)
-    spent = _smallest(bound.spent for bound in _bounds(state, account, cap, dataset))
+    spent = (_spent(state, bound, paying) for bound in _bounds(state, account, name))
+    left = [one.remaining for one in _different(state, name, paying)]
     return Budget(
         cap.total,
-        spent,
-        cap.remaining,
+        _smallest(loss for loss in spent if loss is not None),
+        PrivacyLoss(min(one.epsilon for one in left), min(one.delta for one in left)),
         min(Fraction(1), cap.used),
         None if window is None else window.every,
         None if window is None else window_end(window),
@@ -110,15 +111,33 @@ def promise_of(state: State) -> str:
     return "" if window is None else unlimited_text(state.accounts[DATASET].total, window.every)
 
 
-def _bounds(state: State, account: str, cap: Filter, dataset: Filter) -> tuple[Filter, ...]:
-    """Return the caps whose sums bound what an account was answered since the window of `cap` began.
+def _different(state: State, name: str, paying: PayingCohorts | None) -> list[Filter]:
+    """Return the caps of an account's cohorts, each once."""
+    return list(dict.fromkeys(cap for _, cap in cohort_caps(state, name, paying)))
+
+
+def _spent(state: State, name: str, paying: PayingCohorts | None, event: Event | None = None) -> PrivacyLoss | None:
+    """Return the largest bound of what some cohort lost, after an event if there is one; None if it has no bound.
+
+    The cohort with the least left need not be the one with the largest: one may be full of Rényi losses.
+    """
+    caps = _different(state, name, paying)
+    losses = [cap.spent if event is None else cap.spent_after(event) for cap in caps]
+    known = [loss for loss in losses if loss is not None]
+    if len(known) < len(losses):
+        return None
+    return PrivacyLoss(max(loss.epsilon for loss in known), max(loss.delta for loss in known))
+
+
+def _bounds(state: State, account: str, name: str) -> tuple[str, ...]:
+    """Return the accounts whose sums bound what an account was answered since the window of this name's cap began.
 
     Charges that a grant paid for are in the dataset's sums alone, so its bound is the one that holds. Where the
     dataset's own sums begin anew, they say nothing of what an account was charged before.
     """
     if account in state.granted:
-        return (dataset,)  # proofs/approvals.md, 7
-    return (cap,) if DATASET in state.windows else (cap, dataset)  # proofs/odometer.md, 5
+        return (DATASET,)  # proofs/approvals.md, 7
+    return (name,) if DATASET in state.windows else (name, DATASET)  # proofs/odometer.md, 5
 
 
 def _smallest(losses: Iterable[PrivacyLoss]) -> PrivacyLoss:

@@ -189,15 +189,17 @@ class LedgerTransaction:
         return None
 
     def _taken_up(self, place: int, request: Request) -> Reserved | InProgress | None:
-        """Continue a charge without an outcome, unless somebody is answering it; None where it paid for another event.
+        """Continue a charge without an outcome, unless somebody is answering it; None where it paid for something else.
 
+        Another event, or the people of other cohorts, is a charge of its own: proofs/cohorts.md, 1.
         The attempt that made it has ended, and nothing of it was stored. So nothing of it was shown.
         """
         if self._answering(place):
             return InProgress(place)
         charge = self._written(place)
         same_price = unordered(from_json(charge.event)) == unordered(request.event)
-        return Reserved(charge) if same_price else None
+        same_people = charge.content == cohorts_content(request.cohorts)
+        return Reserved(charge) if same_price and same_people else None
 
     def name(self) -> str:
         """Return what the dataset is called under the policy in force."""

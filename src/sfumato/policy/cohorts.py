@@ -94,15 +94,20 @@ def cohort_column(policy: Policy) -> tuple[Table, Column]:
     return table, column
 
 
-def cohort_names(policy: Policy, taken: datetime) -> tuple[str, ...]:
-    """Return the cohorts that are open in a snapshot that is taken now, `other` last."""
+def cohort_names(policy: Policy, taken: datetime, before: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the cohorts that are open in a snapshot that is taken now, `other` last.
+
+    Those that were open `before` stay open, as people stay in them: proofs/cohorts.md, 2.
+    """
     cohort = policy.cohort
     if cohort is None:
         return ()
     _, column = cohort_column(policy)
     if cohort.every is None:
-        return (*(cohort_name(value) for value in declared_values(column)), OTHER)
-    return (*(name for name, _, _ in _windows(column, cohort.every, taken)), OTHER)
+        named = [cohort_name(value) for value in declared_values(column)]
+    else:
+        named = [name for name, _, _ in _windows(column, cohort.every, taken)]
+    return tuple(dict.fromkeys([*named, *(name for name in before if name != OTHER), OTHER]))
 
 
 def declared_values(column: Column) -> tuple[Value, ...]:

@@ -1,18 +1,13 @@
 """The cohorts of people on a PostgreSQL server: a table of the copy, and a logged one that stays from copy to copy."""
 
-from datetime import UTC, datetime
-
-from sfumato.engines.cohort_set import CohortSet
+from sfumato.engines.cohort_set import CohortSet, cohorts_from_json, cohorts_to_json
 from sfumato.engines.postgres.build import ServerBuild
 from sfumato.engines.postgres.connection import SCHEMA, execute
 from sfumato.engines.snapshot_manifest import keyed_digest
 from sfumato.engines.sql.builder import exists, select
-from sfumato.engines.sql.cohorts import cohort_query
+from sfumato.engines.sql.cohorts import cohort_query, open_cohorts
 from sfumato.engines.sql.names import COHORTS, literal, quoted
-from sfumato.policy.cohorts import cohort_names
 from sfumato.policy.policy import fold_name
-from sfumato.randomness.identity import fresh_id
-from sfumato.randomness.source import system_source
 
 
 def write_cohorts(build: ServerBuild, salt: bytes) -> CohortSet:
@@ -21,7 +16,6 @@ def write_cohorts(build: ServerBuild, salt: bytes) -> CohortSet:
     What is kept belongs to one salt and one column, which name its table. It is logged: a crash of the server empties
     the copies and not this.
     """
-    names = cohort_names(build.policy, datetime.now(UTC))
     digest = keyed_digest(salt, "cohorts", fold_name(str(build.policy.cohort)))
     name = f"k_{digest[:32]}"
     kept, copied = f"{SCHEMA}.{quoted(name)}", build.copy_relation(COHORTS)
@@ -31,13 +25,13 @@ def write_cohorts(build: ServerBuild, salt: bytes) -> CohortSet:
         "JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s",
         [SCHEMA, name],
     )
-    if found:
-        build.create_table_as(copied, cohort_query(build, names, kept))
+    known = cohorts_from_json(str(found[0][0])) if found else None
+    cohorts = open_cohorts(build.policy, known)
+    build.create_table_as(copied, cohort_query(build, cohorts.names, None if known is None else kept))
+    if known is not None:
         new = select("c.id, c.cohort", f"{copied} AS c", where=f"NOT {exists(f'{kept} AS k', 'k.id = c.id')}")
         execute(build.connection, f"INSERT INTO {kept} (id, cohort) {new}")
-        return CohortSet(str(found[0][0]), names)
-    identity = fresh_id(system_source())
-    build.create_table_as(copied, cohort_query(build, names, None))
-    execute(build.connection, f"CREATE TABLE {kept} AS {select('id, cohort', copied)}")
-    execute(build.connection, f"COMMENT ON TABLE {kept} IS {literal(identity)}")
-    return CohortSet(identity, names)
+    else:
+        execute(build.connection, f"CREATE TABLE {kept} AS {select('id, cohort', copied)}")
+    execute(build.connection, f"COMMENT ON TABLE {kept} IS {literal(cohorts_to_json(cohorts))}")
+    return cohorts

@@ -1,28 +1,29 @@
 """The cohorts of people for Spark: a folder of the copy, and the file beside the salt that DuckDB writes and reads."""
 
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 
 from sfumato.engines.cohort_set import CohortSet
 from sfumato.engines.duckdb.built_file import KEPT
-from sfumato.engines.duckdb.cohorts import EARLIER_PEOPLE, attach_assignment, cohorts_digest, write_assignment
+from sfumato.engines.duckdb.cohorts import (
+    EARLIER_PEOPLE,
+    attach_assignment,
+    cohorts_digest,
+    write_assignment,
+)
 from sfumato.engines.duckdb.connection import closed_connection, execute
 from sfumato.engines.engine import Limits
 from sfumato.engines.spark.build import SparkBuild
 from sfumato.engines.sql.builder import select, subquery
-from sfumato.engines.sql.cohorts import cohort_query, extended_query
+from sfumato.engines.sql.cohorts import cohort_query, extended_query, open_cohorts
 from sfumato.engines.sql.names import COHORTS, literal
-from sfumato.policy.cohorts import cohort_names
-from sfumato.randomness.identity import fresh_id
-from sfumato.randomness.source import system_source
 
 _BEFORE = "cohorts_before"
 
 
 def write_cohorts(build: SparkBuild, kept: Path | None, salt: bytes, limits: Limits) -> CohortSet:
     """Give each person of a copy a cohort, and write down aside what is kept from now on."""
-    names, digest = cohort_names(build.policy, datetime.now(UTC)), cohorts_digest(build.policy, salt)
+    digest = cohorts_digest(build.policy, salt)
     paths = [build.folder, *([] if kept is None else [kept])]
     with closing(closed_connection(paths, limits, build.folder / "spill")) as connection:
         known = attach_assignment(connection, kept, digest)
@@ -34,10 +35,10 @@ def write_cohorts(build: SparkBuild, kept: Path | None, salt: bytes, limits: Lim
             execute(connection, f"COPY {EARLIER_PEOPLE} TO {literal(str(place))} (FORMAT parquet)")
             build.show(before)
         copied = build.copy_relation(COHORTS)
-        build.create_table_as(copied, cohort_query(build, names, before))
-        identity = known or fresh_id(system_source())
+        cohorts = open_cohorts(build.policy, known)
+        build.create_table_as(copied, cohort_query(build, cohorts.names, before))
         written = subquery(select("*", f"read_parquet({literal(str(build.place(copied) / '*.parquet'))})"))
         people = extended_query(written, None if known is None else EARLIER_PEOPLE)
-        write_assignment(connection, build.folder / KEPT, identity, digest, people)
+        write_assignment(connection, build.folder / KEPT, cohorts, digest, people)
     build.drop([_BEFORE])
-    return CohortSet(identity, names)
+    return cohorts

@@ -5,15 +5,19 @@ Theorem: the cohort of an id is a function of what was kept and of that person's
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
 from sfumato.analysis.catalog import REMOVED
+from sfumato.engines.cohort_set import CohortSet
 from sfumato.engines.sql.build_protocol import Building
 from sfumato.engines.sql.builder import exists, select, subquery, union_all
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import PATH_UNIT, TOTALS
 from sfumato.planning.bounding.truncation import CUT
-from sfumato.policy.cohorts import OTHER, cohort_column, cohort_name, cohort_windows, declared_values
+from sfumato.policy.cohorts import OTHER, cohort_column, cohort_name, cohort_names, cohort_windows, declared_values
 from sfumato.policy.policy import Column, ColumnType, Policy, Table, UnitColumn, UnitPath, Value, fold_name
+from sfumato.randomness.identity import fresh_id
+from sfumato.randomness.source import system_source
 
 
 def unit_name(table: Table) -> str | None:
@@ -24,6 +28,12 @@ def unit_name(table: Table) -> str | None:
         case UnitPath():
             return PATH_UNIT
     return None
+
+
+def open_cohorts(policy: Policy, known: CohortSet | None) -> CohortSet:
+    """Return the assignment that goes on, or a new one, and the cohorts that are open in a snapshot of now."""
+    identity = fresh_id(system_source()) if known is None else known.kept
+    return CohortSet(identity, cohort_names(policy, datetime.now(UTC), () if known is None else known.names))
 
 
 def cohort_query(build: Building, names: tuple[str, ...], kept: str | None) -> str:
