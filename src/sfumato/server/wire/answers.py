@@ -288,8 +288,8 @@ class Answering:
         inferred |= {name: oids.ARRAYS[inferred[name]] for name in outline.arrays}
         intervals = self._settings.intervals
         columns = columns_of(outline, intervals is not None)
-        described = statement, _described(inferred, declared), columns, outline, False, tuple(types.items()), intervals
-        return ReadyStatement(*described, policy_number=number)
+        made = statement, _described(inferred, declared), columns, outline, False, tuple(types.items()), intervals
+        return ReadyStatement(*made, policy_number=number)
 
     async def _explained(
         self, prepared: ReadyStatement, sql: str, given: Mapping[str, object], form: str

@@ -140,7 +140,7 @@ def unsupported(what: str, hint: str = "Ask with SELECT.") -> WireError:
 
 
 def stale() -> WireError:
-    """Refuse a statement that was prepared under other settings or another policy; clients know these words, and prepare it again."""
+    """Refuse a statement of other settings or another policy; clients know these words, and prepare it again."""
     error = WireError(
         "0A000",
         "cached plan must not change result type",
