@@ -328,7 +328,7 @@ class Grants:
         if grant.kind is not GrantKind.TOKEN and policy.identity is None:
             return False
         if account == OWNER:
-            return not grant.person or grant.person in map(fold_name, policy.owners)
+            return not grant.person or grant.person in map(fold_name, self._policy.owners)
         if policy.analyst(account) is None:
             return False
         if grant.roles is None:  # a person for whom the provider vouches has the roles that it names, or none
