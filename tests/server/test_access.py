@@ -55,7 +55,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, database: str | None) 
     """Give a function that opens the same grants again, as another process does."""
     CLOCK.now = NOW
     path = make_clinic(tmp_path)
-    text = path.read_text().replace('name = "clinic"', 'name = "clinic"\nowners = ["Vera", "otto"]')
+    more = 'owners = ["Vera", "otto"]\nidentity = { issuer = "https://login.example.org/", audience = "sfumato" }'
+    text = path.read_text().replace('name = "clinic"', f'name = "clinic"\n{more}')
     if request.param == "postgresql":
         if database is None:
             pytest.skip("needs PostgreSQL's binaries")

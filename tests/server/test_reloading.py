@@ -7,6 +7,7 @@ import socket
 import ssl
 import threading
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -16,7 +17,9 @@ from tests.server.running import WIRE, Running, until
 from tests.server.test_gate import House
 from tests.server.test_serving import certificate, said_by
 
-from sfumato.errors import PolicyChanged
+import sfumato
+from sfumato.database import Database
+from sfumato.errors import NotGranted, PolicyChanged, UnknownName
 from sfumato.ledger.opening import existing_ledger, policy_in_force
 from sfumato.opening import open_recorded
 from sfumato.policy.canonical import policy_hash
@@ -185,6 +188,35 @@ def test_a_changed_unit_is_confirmed_and_counts_without_a_restart(tmp_path: Path
         assert server.spent() == "2"
 
 
+def test_a_prepared_statement_whose_columns_have_changed_is_not_charged(tmp_path: Path) -> None:
+    policy = make_clinic(tmp_path)
+    (tmp_path / "data" / "wards.csv").write_text("dept,floor\ner,2020-01-01\nicu,2020-01-02\nsurgery,2020-01-03\n")
+    text = policy.read_text()
+    dates, texts = (
+        text.replace('floor = { type = "integer" }', f'floor = {{ type = "{one}" }}') for one in ("date", "text")
+    )
+    policy.write_text(dates)
+    by_floor = b"SELECT floor, COUNT(*) AS n FROM visits JOIN wards ON visits.dept = wards.dept GROUP BY floor"
+    with Running(policy) as server:
+        found = WIRE.search(server.out)
+        assert found is not None
+        password = server.secrets["research"].password
+        place = f"host=127.0.0.1 port={found[3]} user=research dbname=clinic password={password} sslmode=disable"
+        with psycopg.connect(place, autocommit=True) as session, session.cursor(binary=True) as cursor:
+            cursor.execute("SET sfumato.epsilon = '1'")
+            for sql in (by_floor, COUNT.encode()):
+                assert cursor.execute(sql, prepare=True).fetchall()
+            policy.write_text(texts)
+            assert said_by("check", str(policy), "--confirm", policy_hash(read_policy(policy))).exit_code == 0
+            until(lambda: server.get("/ready", None).json["checks"]["policy"])
+            spent = server.spent()
+            with pytest.raises(psycopg.errors.FeatureNotSupported, match="cached plan must not change result type"):
+                cursor.execute(by_floor, prepare=True)
+            assert server.spent() == spent
+            assert cursor.execute(COUNT.encode(), prepare=True).fetchall()  # its columns are the same
+            assert len(session.execute(by_floor, prepare=False).fetchall()) == 3
+
+
 def test_a_reload_never_records_a_policy(tmp_path: Path) -> None:
     house = House(tmp_path)
     text = house.path.read_text()
@@ -247,4 +279,70 @@ def test_requests_under_way_end_with_the_handles_they_began_with(tmp_path: Path)
         await house.gate.stop()
 
     handle = house.gate.database(research)
+    asyncio.run(course())
+
+
+def take_over(house: House, text: str) -> None:
+    """Record another policy, as `sfumato check` does, and bring it into force."""
+    house.path.write_text(text)
+    sfumato.open(house.path).close()
+    policy = read_policy(house.path)
+    watch = house.gate._watch
+    assert watch is not None
+    watch.take_over(policy)
+    house.grants.use_policy(policy)
+    house.gate.take_over(open_recorded(policy))
+
+
+def test_who_is_no_longer_in_the_policy_learns_nobody_elses_name(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    research = house.caller("research")  # as of a request that has begun: its body arrives slowly
+
+    async def course() -> None:
+        take_over(house, house.path.read_text().replace("[analysts.research]\nepsilon = 50\n", ""))
+        asking = (
+            lambda: house.gate.ask(research, COUNT, render_unchanged, epsilon="1"),
+            lambda: house.gate.explain(research, COUNT, epsilon="1"),
+            lambda: house.gate.budget(research),
+            lambda: house.gate.history(research),
+        )
+        for ask in asking:
+            with pytest.raises(NotGranted) as refused:
+                await ask()
+            assert "press" not in str(refused.value)
+        await house.gate.stop()
+
+    asyncio.run(course())
+
+
+def test_an_answer_of_the_policy_before_is_not_kept_for_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = House(tmp_path)
+    research = house.caller("research")
+    began, go_on = threading.Event(), threading.Event()
+    ask = Database.ask
+
+    def slow(database: Database, sql: str, **price: object) -> sfumato.Release:
+        release = ask(database, sql, **price)  # type: ignore[arg-type]
+        began.set()
+        assert go_on.wait(60)
+        return release
+
+    async def course() -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(Database, "ask", slow)
+            waiting = asyncio.ensure_future(house.gate.ask(research, COUNT, render_unchanged, epsilon="1"))
+            await asyncio.to_thread(began.wait, 60)
+        fewer = house.path.read_text().replace("[analysts.research]", '[analysts.research]\nroles = ["wards"]')
+        try:
+            take_over(house, f'{fewer}\n[roles.wards]\ntables = ["wards"]\n')
+        finally:
+            go_on.set()
+        assert (await waiting).receipt.id  # it ends under the policy with which it began
+        for ask_again in (house.gate.explain, partial(house.gate.ask, render=render_unchanged)):  # price, then answer
+            with pytest.raises(UnknownName):
+                await ask_again(research, COUNT, epsilon="1")
+        await house.gate.stop()
+
     asyncio.run(course())

@@ -1,15 +1,20 @@
 """Console sessions: they end at log-out, at revocation, when idle and in time, and their number is bounded."""
 
 from pathlib import Path
+from time import time
 
 import pytest
 from tests.server.clinic import make_clinic
 
+from sfumato.policy.policy import Policy
 from sfumato.policy.reading import read_policy
 from sfumato.server import sessions as module
 from sfumato.server.grant_stores.stored import Grant
 from sfumato.server.grants import Grants
 from sfumato.server.sessions import IDLE_SECONDS, LIFETIME_SECONDS, Sessions
+
+IDENTITY = '\n[identity]\nissuer = "https://login.example.org/"\naudience = "sfumato"\n'
+WITH_ROLES = f'{IDENTITY}roles = "claims.groups"\n\n[roles.low]\ntables = ["wards"]\n'
 
 
 class Clock:
@@ -74,3 +79,33 @@ def test_their_number_is_bounded_and_one_account_ends_only_its_own(
         sessions.begin(press)
     assert sessions.grant_of(last) == research
     assert sessions.count <= 20
+
+
+@pytest.mark.parametrize(
+    ("before", "claimed", "after"),
+    [
+        pytest.param(IDENTITY, None, "", id="the provider was removed"),
+        pytest.param(IDENTITY, None, WITH_ROLES, id="roles come from claims now"),
+        pytest.param(WITH_ROLES, ("low",), WITH_ROLES.replace("low", "other"), id="the role was removed"),
+    ],
+)
+def test_a_session_of_the_provider_counts_under_the_policy_in_force(
+    tmp_path: Path, before: str, claimed: tuple[str, ...] | None, after: str
+) -> None:
+    def policy(more: str) -> Policy:
+        made = make_clinic(tmp_path)
+        made.write_text(made.read_text() + more)
+        return read_policy(made)
+
+    grants = Grants(policy(before))
+    grants.ready()
+    sessions = Sessions(grants)
+    grant = grants.identity_grant("research", time(), None, claimed)
+    assert grant is not None
+    by_provider, by_token = sessions.begin(grant), sessions.begin(granted(grants, "press"))
+    assert sessions.grant_of(by_provider) is not None
+    grants.use_policy(policy(after))
+    assert not grants.stands(grant)
+    assert sessions.grant_of(by_provider) is None
+    assert sessions.grant_of(by_token) is not None  # the owner granted it
+    grants.close()

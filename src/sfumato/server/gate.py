@@ -52,7 +52,9 @@ _POLL_SECONDS = 0.01
 _OPERATOR = "\x00operator"
 """Whose turn it is to look at the server's state: no analyst has this name."""
 _Question = tuple[str, str, bytes]
-"""Account with its rights, snapshot, and a digest of text and price: long texts fill no memory."""
+"""Account with its rights, snapshot, and a digest of policy, text and price: long texts fill no memory.
+
+A question that began under another policy is kept where nobody finds it: rights may have changed since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,7 @@ class Gateway:
         Who is cancelled while waiting has not undone the charge.
         """
         database = self.database(caller)
-        request_text = repr((sql, sorted(price.items()))).encode("utf-8", "surrogatepass")
+        request_text = repr((self.policies, sql, sorted(price.items()))).encode("utf-8", "surrogatepass")
         request_digest = sha256(request_text).digest()
         version = database.known_version()  # where another snapshot was taken, it is opened in a thread
         question = (caller.view, version or "", request_digest)

@@ -321,12 +321,19 @@ class Grants:
         )
 
     def _counts(self, grant: Grant) -> bool:
-        """Whether a grant has not expired, and the policy names its person."""
+        """Whether a grant has not expired, and the policy in force names its person and how they came in."""
+        policy, account = self._policy, grant.account
         if grant.expires is not None and self._clock() >= grant.expires:
             return False
-        if grant.account != OWNER:
-            return self._policy.analyst(grant.account) is not None
-        return not grant.person or grant.person in map(fold_name, self._policy.owners)
+        if grant.kind is not GrantKind.TOKEN and policy.identity is None:
+            return False
+        if account == OWNER:
+            return not grant.person or grant.person in map(fold_name, self._policy.owners)
+        if policy.analyst(account) is None:
+            return False
+        if grant.roles is None:  # a person for whom the provider vouches has the roles that it names, or none
+            return grant.kind is GrantKind.TOKEN or policy.identity is None or policy.identity.roles is None
+        return bool(claimed_roles(policy, account, grant.roles))
 
     def _drawn(self, length: int) -> str:
         return "".join(_ALPHABET[byte & 63] for byte in read_exactly(self._source, length))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from threading import Lock
 
 from sfumato.database import Database
+from sfumato.errors import NotGranted
 from sfumato.ledger.ledger import Budget
 from sfumato.policy.policy import fold_name
 
@@ -47,6 +48,8 @@ class DatabaseHandles:
         """Return the handle of an account, with these roles alone where they are given; the empty name is the owner."""
         if not account:
             return self.owner
+        if self.owner.policy.analyst(account) is None:
+            raise NotGranted()  # the policy named it when the request began; who is in it now is not for its eyes
         key = (account, roles)
         if key not in self._by_account:
             self._by_account[key] = self.owner.as_analyst(account, roles)

@@ -135,6 +135,12 @@ class Answering:
                 stopped = self._is_stopped()
                 work = self._gate.work(self._caller, lambda: write(self._catalogued(sql, prepared, given, stopped)))
                 return await work, ()
+        number = prepared.policy_number
+        while number != self._gate.policies:  # another policy is in force since: columns may have other types
+            described = await self._question(prepared.statement, sql, prepared.parameters)
+            outline, number = described.outline, described.policy_number
+            if (described.columns, described.parameters) != (prepared.columns, prepared.parameters):
+                raise stale()
         if outline is None:
             raise AssertionError("a question about data has an outline")
         level = prepared.intervals
@@ -271,7 +277,7 @@ class Answering:
             raise _no_tables(self._facts.database, self._gate.policy.name)
         known = {name: _type_of(oids.ELEMENTS.get(oid, oid), name) for name, oid in types.items()}
         arrays = {name for name, oid in types.items() if oid in oids.ELEMENTS}
-        database = self._gate.database(self._caller)
+        database, number = self._gate.database(self._caller), self._gate.policies
         outline = await self._gate.work(self._caller, lambda: database.describe(sql, known, arrays))
         for name in outline.parameters:
             if not _PARAMETER.fullmatch(name) or int(name) > MOST_PARAMETERS:
@@ -282,9 +288,8 @@ class Answering:
         inferred |= {name: oids.ARRAYS[inferred[name]] for name in outline.arrays}
         intervals = self._settings.intervals
         columns = columns_of(outline, intervals is not None)
-        return ReadyStatement(
-            statement, _described(inferred, declared), columns, outline, False, tuple(types.items()), intervals
-        )
+        made = statement, _described(inferred, declared), columns, outline, False, tuple(types.items()), intervals
+        return ReadyStatement(*made, policy_number=number)
 
     async def _explained(
         self, prepared: ReadyStatement, sql: str, given: Mapping[str, object], form: str

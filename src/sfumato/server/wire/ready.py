@@ -47,6 +47,8 @@ class ReadyStatement:
     """The question inside a DECLARE or COPY."""
     is_binary: bool = False
     """Whether the rows of a simple query leave in binary: those of a BINARY cursor do."""
+    policy_number: int = 0
+    """The number of the policy under which its columns were described."""
     price: Mapping[str, object] | None = None
     """The price at which a cursor was declared; None for the one that is set when the statement runs."""
 

@@ -140,9 +140,12 @@ def unsupported(what: str, hint: str = "Ask with SELECT.") -> WireError:
 
 
 def stale() -> WireError:
-    """Refuse a statement that was prepared under other settings; clients know these words, and prepare it again."""
+    """Refuse a statement of other settings or another policy; clients know these words, and prepare it again."""
     error = WireError(
-        "0A000", "cached plan must not change result type", "A setting has changed.", "Prepare the statement again."
+        "0A000",
+        "cached plan must not change result type",
+        "A setting or the policy has changed.",
+        "Prepare the statement again.",
     )
     error.reported = replace(error.reported, routine="RevalidateCachedQuery")
     return error
