@@ -207,3 +207,17 @@ def test_rows_of_one_person_from_several_tables_are_that_persons(databases: list
             "SELECT person FROM people) t WHERE p = person)",
             epsilon="1",
         )
+
+
+def test_rows_that_were_compared_with_different_values_are_not_one_table(tmp_path: Path) -> None:
+    """Two groups over the same rows but for the value: averaged as margins of one table, both would be wrong."""
+    sql = (
+        f"SELECT a.n, b.city, b.m FROM (SELECT COUNT(*) AS n FROM people WHERE pay > {AVERAGE}) a, (SELECT city, "
+        "COUNT(*) AS m FROM people WHERE pay > (SELECT AVG(days) FROM visits) GROUP BY city) b"
+    )
+    with _open(tmp_path / "both") as db:
+        plan = db.prepare(sql, None, RequestedPrice("40")).plan
+        assert len(plan.private.first) == len({"average of pay", "average of days"})
+        assert not plan.tables
+        margins = sql.replace("(SELECT AVG(days) FROM visits)", "7").replace(AVERAGE, "7")
+        assert db.prepare(margins, None, RequestedPrice("40")).plan.tables, "of one value they are"

@@ -34,6 +34,7 @@ KNOWN = (
     ("SELECT COUNT(*) FROM visits", (0, 1, 2, 3, 5)),
     ("SELECT COUNT(*) FROM visits WHERE dept = 'er'", (0, 2, 5)),
     ("SELECT COUNT(*) FROM visits WHERE dept <> 'er'", (0, 2, 5)),
+    ("SELECT dept, COUNT(*) FROM visits WHERE dept = 'er' AND dept = 'icu' GROUP BY dept", (0, 2, 5)),  # no cell
     ("SELECT COUNT(*) FROM visits WHERE dept IS NULL AND urgent", (0, 5)),
     ("SELECT urgent, COUNT(*) FROM visits WHERE dept IN ('er', 'icu') GROUP BY urgent", (0, 5)),
     ("SELECT dept, COUNT(*) FROM visits WHERE urgent AND age > 4 GROUP BY dept", (4,)),

@@ -11,6 +11,7 @@ from typing import Any
 
 from sfumato.analysis.private_query import Group, Key
 from sfumato.language.facts import Kind
+from sfumato.language.rel_nodes import noisy_tables
 from sfumato.language.scalar import Scalar, address, column
 from sfumato.planning.aggregates.average import AverageColumn
 from sfumato.planning.aggregates.count import CountColumn
@@ -177,8 +178,11 @@ def _sizes(groups: Sequence[Group]) -> dict[Scalar, int]:
 
 
 def unlabelled(group: Group, quantities: tuple[Quantity, ...]) -> Unlabelled:
-    """Return what a group counts without the labels of its question: equal ones count the same rows."""
-    names: dict[str, str] = {}
+    """Return what a group counts without the labels of its question: equal ones count the same rows.
+
+    A noisy value that rows are compared with keeps its label: another one leaves other rows.
+    """
+    names = {given.label: given.label for given in noisy_tables(group.rows)}
     rename = _renaming(names)
     rows = (rename(group.rows), rename(group.unit), group.identity, group.contribution.rows)
     return Unlabelled(rows, tuple(rename(key.scalar) for key in group.keys), tuple(map(rename, quantities)))

@@ -80,6 +80,8 @@ class MeasuredCells:
         made = self.consistent.get((label, name))
         if made is None:
             return np.arange(rows), self.places(label, name, rows), np.ones(rows)
+        if not made.others:  # of no cells: conditions that exclude each other leave none
+            return np.arange(0), np.arange(0), np.zeros(0)
         places = [self.starts[other] + at for other, at, _ in made.others]
         each = made.rows or [np.repeat(np.arange(rows), len(at) // max(rows, 1)) for _, at, _ in made.others]
         return np.concatenate(each), np.concatenate(places), np.concatenate([weights for *_, weights in made.others])
