@@ -225,7 +225,10 @@ def test_twelve_tiles_refreshed_ten_times_cost_once(own: sfumato.Database) -> No
 def test_two_spellings_at_the_same_time_are_one_charge(own: sfumato.Database) -> None:
     with ThreadPoolExecutor(8) as pool:
         receipts = list(pool.map(lambda sql: own.ask(sql, epsilon=1).receipt, (GROUPED, *SPELLINGS[:5]) * 3))
-    assert len(set(receipts)) == own.charges() == 1
+    # whoever comes just when the answer is stored may get it from kept measurements, which has a receipt of its own
+    paid = {receipt.id for receipt in receipts if not receipt.rests_on}
+    assert len(paid) == own.charges() == 1
+    assert all(set(receipt.rests_on) <= paid for receipt in receipts)
 
 
 def test_another_spelling_takes_up_a_charge_that_failed(own: sfumato.Database, monkeypatch: pytest.MonkeyPatch) -> None:
