@@ -67,11 +67,17 @@ def source_answer(
         return asked
     if known:
         raise not_known(prepare(sql, parameters, RequestedPrice(share="1%"), None, engine))
-    if policy.budget.delta or policy.budget.every or key is not None:
+    if policy.budget.delta or _renews(policy, account) or key is not None:
         return asked  # with a delta, or beyond the window of the first answer, the difference is not the price
     if has_grant(finder.ledger.open_requests(), account, asked.fingerprint, asked.plan.event):
         return asked  # the owner has granted this measurement, not a finer one of an earlier answer
     return refined(asked, finder.preparer, finder.ledger, account)
+
+
+def _renews(policy: Policy, account: str) -> bool:
+    """Whether a cap that a charge of an account counts against begins anew with each window."""
+    analyst = policy.analyst(account) if account else None
+    return policy.budget.every is not None or (analyst is not None and analyst.every is not None)
 
 
 def granted_answer(asked: Prepared, ledger: Ledger, account: str) -> Prepared:

@@ -76,6 +76,18 @@ def test_another_snapshot_or_account_refines_nothing(tmp_path: Path) -> None:
         assert own.explain(SQL, epsilon=1).source is AnswerSource.FRESH
 
 
+@pytest.mark.parametrize("renewing", [{}, {"every": "month"}])
+def test_nothing_is_refined_where_a_cap_renews(tmp_path: Path, renewing: dict[str, str]) -> None:
+    """In a later window the difference would be no bound of what the finer answer tells."""
+    write(tmp_path, a_world(5, people=30))
+    words = policy(tmp_path, budget={"epsilon": 10, "delta": 0}, analysts={"press": {"epsilon": 5, **renewing}})
+    with sfumato.open(words, analyst="press") as press:
+        press.ask(SQL, epsilon="0.5")
+        quote = press.explain(SQL, epsilon=1)
+        assert quote.source is (AnswerSource.COMBINED if renewing else AnswerSource.REFINED)
+        assert quote.loss.epsilon == (1 if renewing else Fraction(1, 2))
+
+
 def test_the_finer_answer_is_drawn_given_the_coarser_one(own: sfumato.Database) -> None:
     """Of 366 numbers a quarter stays when noise is halved, within four deviations; fresh noise moves nearly all."""
     daily = "SELECT day, COUNT(*) AS n FROM visits GROUP BY day"
