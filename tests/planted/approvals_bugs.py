@@ -59,8 +59,8 @@ APPROVALS_BUGS: tuple[Bug, ...] = (
         _LAWS,
         (
             "ledger/caps.py",
-            "    if account in state.granted:\n        return (dataset,)",
-            "    if False:\n        return (dataset,)",
+            "    if account in state.granted:\n        return (DATASET,)",
+            "    if False:\n        return (DATASET,)",
         ),
     ),
     planned(

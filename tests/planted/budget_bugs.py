@@ -24,8 +24,8 @@ BUDGET_BUGS: tuple[Bug, ...] = (
         _ODOMETER,
         (
             "ledger/caps.py",
-            "    return (cap,) if DATASET in state.windows else (cap, dataset)  # proofs/odometer.md, 5\n",
-            "    return (cap,)\n",
+            "    return (name,) if DATASET in state.windows else (name, DATASET)  # proofs/odometer.md, 5\n",
+            "    return (name,)\n",
         ),
     ),
 )

@@ -365,7 +365,7 @@ BUGS: tuple[Bug, ...] = (
         "books",
         (
             "engines/snapshots.py",
-            "version = known.version if known is not None and same_data else fresh_id(self._random)",
+            "version = known.version if known is not None and same_data and same_people else fresh_id(self._random)",
             'version = __import__("hashlib").sha256(b"".join(path.read_bytes() for path in '
             '__import__("sfumato.engines.duckdb.file_listing", fromlist=["source_files"])'
             ".source_files(self._policy.source))).hexdigest()",

@@ -90,7 +90,7 @@ def test_granting_on_the_command_line_prints_both_secrets_and_counts_at_once(tmp
 
 def test_sigterm_lets_a_running_question_settle_and_ends_soon(tmp_path: Path) -> None:
     with Running(make_clinic(tmp_path)) as server, ThreadPoolExecutor(4) as pool:
-        asked = [pool.submit(server.ask, COUNT, epsilon=f"0.0{n}") for n in range(1, 5)]
+        asked = [pool.submit(server.ask, f"{COUNT} WHERE cost > {n}", epsilon=f"0.0{n}") for n in range(1, 5)]
         until(lambda: len(server.get("/history").json) > 0)
         server.end()
         assert server.process.returncode == 0
