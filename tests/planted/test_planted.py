@@ -46,6 +46,7 @@ def test_the_table_of_the_docs_holds_every_bug_and_none_uncaught() -> None:
     rows = [line.split(" | ") for line in TABLE.splitlines() if line.startswith("| ")][1:]
     caught = {row[0].removeprefix("| "): row[1] for row in rows}
     assert [bug.name for bug in BUGS if caught.get(bug.name) not in {*AUDITS, bug.first}] == []
+    assert "\n| " not in TABLE.partition("\n## What an audit cannot see\n")[2]  # no row stands below the table
 
 
 def test_a_bug_that_nobody_noticed_is_told_as_such() -> None:
