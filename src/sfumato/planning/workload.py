@@ -78,14 +78,15 @@ def workload_of(questions: Sequence[PrivateQuery]) -> Workload:
 
 def parse_questions(texts: object) -> Sequence[str]:
     """Read the texts of questions that are asked together, or refuse them."""
-    listed = isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts)
-    if not listed or not 1 <= len(texts) <= MAX_QUERIES_PER_WORKLOAD:  # type: ignore[arg-type]
-        raise BadParameter(
-            f"{quote_value(texts)} is not a list of questions.",
-            f"From 1 to {MAX_QUERIES_PER_WORKLOAD} questions, each a text, are asked together.",
-            'Write for example ["SELECT COUNT(*) FROM visits", "SELECT dept, COUNT(*) FROM visits GROUP BY dept"].',
-        )
-    return texts  # type: ignore[return-value]
+    if isinstance(texts, list | tuple) and 1 <= len(texts) <= MAX_QUERIES_PER_WORKLOAD:
+        read = [text for text in texts if isinstance(text, str)]
+        if len(read) == len(texts):
+            return read
+    raise BadParameter(
+        f"{quote_value(texts)} is not a list of questions.",
+        f"From 1 to {MAX_QUERIES_PER_WORKLOAD} questions, each a text, are asked together.",
+        'Write for example ["SELECT COUNT(*) FROM visits", "SELECT dept, COUNT(*) FROM visits GROUP BY dept"].',
+    )
 
 
 def parse_weights(weights: object, questions: int) -> tuple[Fraction, ...]:
