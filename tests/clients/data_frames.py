@@ -122,9 +122,32 @@ def clients(address: str) -> dict[str, Callable[[], Any]]:
         chunks = list(frames.read_sql(STAFF, engine, chunksize=4))
         return frames.read_sql(BY_DEPT, engine).shape, frames.read_sql_table("staff", engine).shape, len(chunks)
 
-    def ibis_sql() -> Any:
+    def ibis_raw() -> Any:
         with ibis().raw_sql(BY_DEPT) as cursor:
             return len(cursor.fetchall())
+
+    def ibis_sql() -> Any:
+        made = ibis().sql("SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept")
+        return made.to_pandas().shape, str(made.schema()["n"])
+
+    def ibis_sql_of_rows() -> Any:
+        visits = ibis().sql("SELECT * FROM visits WHERE age >= 40")  # rows of people, which are only grouped
+        return visits.group_by("dept").agg(n=visits.count(), cost=visits.cost.mean()).order_by("n").to_pandas().shape
+
+    def ibis_sql_of_table() -> Any:
+        visits = ibis().table("visits")
+        asked = visits.filter(visits.age < 60).alias("young").sql("SELECT dept, COUNT(*) AS n FROM young GROUP BY dept")
+        return asked.filter(asked.n > 0).to_pyarrow().shape
+
+    def ibis_catalogue() -> Any:
+        connection = ibis()
+        with connection.raw_sql("CREATE TEMP VIEW by_dept AS SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"):
+            pass
+        names = connection.list_tables()
+        table = connection.table("by_dept")
+        with connection.raw_sql("DROP VIEW by_dept"):
+            pass
+        return sorted(names), dict(table.schema())
 
     return {
         "psycopg 2": lambda: psycopg("psycopg2"),
@@ -140,7 +163,11 @@ def clients(address: str) -> dict[str, Callable[[], Any]]:
         "connectorx cursor": lambda: connectorx("cursor"),
         "ADBC": adbc,
         "ibis": ibis_group,
-        "ibis, raw_sql": ibis_sql,
+        "ibis, raw_sql": ibis_raw,
+        "ibis, sql": ibis_sql,
+        "ibis, sql of rows": ibis_sql_of_rows,
+        "ibis, sql of a table": ibis_sql_of_table,
+        "ibis, a temporary view": ibis_catalogue,
         "ibis to Arrow": lambda: ibis().table("staff").select("id", "name").to_pyarrow().shape,
         "dask": dask,
         "SQLAlchemy stream_results, psycopg2": lambda: stream("psycopg2"),

@@ -7,6 +7,7 @@ from tests.planted.bug import Bug
 from tests.planted.charge_bugs import CHARGE_BUGS
 from tests.planted.checked import CHECKED
 from tests.planted.client_bugs import CLIENT_BUGS
+from tests.planted.clients2_bugs import CLIENTS2_BUGS
 from tests.planted.composition_bugs import COMPOSITION_BUGS
 from tests.planted.engine_bugs import ENGINE_BUGS
 from tests.planted.findings import FINDINGS
@@ -64,6 +65,7 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *LASTING_BUGS,
     *NUMBERS_BUGS,
     *WITHIN_PEOPLE_BUGS,
+    *CLIENTS2_BUGS,
     *PAPERS_BUGS,
     *NOISY_VALUES_BUGS,
     *TWO_OWNERS_BUGS,

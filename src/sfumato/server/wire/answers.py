@@ -42,6 +42,9 @@ from sfumato.server.wire.statements import (
     read_statement,
     split,
 )
+from sfumato.server.wire.temporary_views import TemporaryView, TemporaryViews
+from sfumato.server.wire.view_expansion import Expansion, find_references
+from sfumato.server.wire.view_statements import CreateView, DropView
 from sfumato.server.wire.waiting import StatementWait
 
 _PARAMETER = re.compile(r"[1-9]\d{0,4}")
@@ -66,6 +69,7 @@ class Answering:
         memory: SessionMemory,
         wait: StatementWait,
         cursors: Cursors,
+        views: TemporaryViews,
     ) -> None:
         self._gate = gate
         self._caller = caller
@@ -75,11 +79,20 @@ class Answering:
         self._memory = memory
         self._wait = wait
         self._cursors = cursors
+        self._views = views
+        self._viewed: tuple[Catalogue, Mapping[str, TemporaryView], Catalogue] | None = None
+        """The catalogue with the views of this session: from which it was made, with which, and itself."""
 
     @property
     def _catalogue(self) -> Catalogue:
-        """The catalogue of the policy in force."""
-        return self._current_catalogue()
+        """The catalogue of the policy in force, with the temporary views of this session."""
+        base, known = self._current_catalogue(), self._views.known
+        if not self._views.has_schema:
+            return base
+        made = self._viewed
+        if made is None or made[0] is not base or made[1] is not known:
+            made = self._viewed = (base, known, base.with_views(tuple(known.values())))
+        return made[2]
 
     async def prepare(self, statement: Statement, declared: Sequence[int] = ()) -> ReadyStatement:
         """Return what is known of a statement before it runs; this is free, and reads no data."""
@@ -115,8 +128,8 @@ class Answering:
             case ShowSetting(name):
                 shown = [(await self._shown(name),)]
                 return await self._sent(prepared, lambda: shown, formats, "SHOW")
-            case Explain(sql, _, form):
-                lines = await self._explained(prepared, sql, given, form)
+            case Explain(format=form):
+                lines = await self._explained(prepared, given, form)
                 return await self._sent(prepared, lambda: lines, formats, "EXPLAIN")
             case Fetch(name, direction):
                 return await self._fetched(name, direction, prepared, formats)
@@ -129,16 +142,16 @@ class Answering:
         """Ask a question and write its rows, both in a worker thread."""
         if not isinstance(prepared.statement, SelectStatement):
             raise AssertionError("only a question has an answer")
-        sql, outline = prepared.statement.sql, prepared.outline
+        expansion, outline = prepared.asked, prepared.outline
         if prepared.is_catalogue:
             async with self._catalogue.turns:
                 stopped = self._is_stopped()
-                work = self._gate.work(self._caller, lambda: write(self._catalogued(sql, prepared, given, stopped)))
+                work = self._gate.work(self._caller, lambda: write(self._catalogued(prepared, given, stopped)))
                 return await work, ()
         number = prepared.policy_number
         while number != self._gate.policies:  # another policy is in force since: columns may have other types
-            described = await self._question(prepared.statement, sql, prepared.parameters)
-            outline, number = described.outline, described.policy_number
+            described = await self._question(prepared.statement, prepared.statement.sql, prepared.parameters)
+            expansion, outline, number = described.asked, described.outline, described.policy_number
             if (described.columns, described.parameters) != (prepared.columns, prepared.parameters):
                 raise stale()
         if outline is None:
@@ -150,13 +163,13 @@ class Answering:
 
         def render(release: Release) -> tuple[T, tuple[Reported, ...]]:
             rows = zip(*release.values, strict=True) if level is None else with_intervals(release, outline, level)
-            told = charge_notices(release, database, sql, price) if is_told else ()
+            told = charge_notices(release, database, expansion.sql, price) if is_told else ()
             return write(rows), told
 
         try:
-            return await self._gate.ask(self._caller, sql, render, **price)
+            return await self._gate.ask(self._caller, expansion.sql, render, **price)
         except Refusal as refusal:
-            raise in_sql(refusal) from None
+            raise expansion.located(in_sql(refusal)) from None
 
     async def declare(self, prepared: ReadyStatement, values: list[object]) -> None:
         """Open a cursor; its price is the one that is set now."""
@@ -235,15 +248,17 @@ class Answering:
         return lambda: stop.is_set() or gate.stopping
 
     def _catalogued(
-        self, sql: str, prepared: ReadyStatement, given: Mapping[str, object], stopped: Callable[[], bool]
+        self, prepared: ReadyStatement, given: Mapping[str, object], stopped: Callable[[], bool]
     ) -> Sequence[Sequence[object]]:
-        plan = self._catalogue.plan(sql, dict(prepared.declared))
+        plan = self._catalogue.plan(prepared.asked.sql, dict(prepared.declared))
         if plan is None:
             raise AssertionError("a question about the catalogue stays one")
         return plan.rows(Execution(self._facts, dict(given), stopped))
 
     def is_stale(self, prepared: ReadyStatement) -> bool:
-        """Whether a setting has changed since that gives the answer other columns."""
+        """Whether a setting or a temporary view has changed since that may give the answer other columns."""
+        if prepared.expansion is not None and not self._views.has_all(prepared.expansion.views):
+            return True
         return (
             prepared.outline is not None
             and isinstance(prepared.statement, SelectStatement)
@@ -268,6 +283,51 @@ class Answering:
         return self._catalogue.type_named(name)
 
     async def _question(self, statement: SelectStatement, sql: str, declared: Sequence[int]) -> ReadyStatement:
+        expansion = await self._expanded(sql)
+        try:
+            return replace(await self._described(statement, expansion.sql, declared), expansion=expansion)
+        except (Refusal, WireError) as error:
+            raise expansion.located(error) from None
+
+    async def _expanded(self, sql: str) -> Expansion:
+        """Return a text with its temporary views written out, if they still have the columns that they were made with.
+
+        The rights of the role that asks count for the expanded text.
+        """
+        if not self._views.known:
+            return Expansion(sql)
+        expansion = await self._gate.work(self._caller, lambda: self._views.expand(sql))
+        for view in self._views.used(expansion):
+            if view.policy_number != self._gate.policies:
+                columns = await self._view_columns(view.sql)
+                view.check_columns(columns)
+        return expansion
+
+    async def create_view(self, statement: CreateView) -> None:
+        """Keep the question of a view. It is described and not asked: this is free, and reads no data."""
+        number, tables = self._gate.policies, self._current_catalogue().shadow.tables
+        self._views.check_name(statement, tables)
+        columns = await self._view_columns(statement.sql)
+        references = await self._gate.work(self._caller, lambda: find_references(statement.sql))
+        self._views.create(statement, columns, references, number)
+
+    def drop_views(self, statement: DropView) -> tuple[Reported, ...]:
+        """Drop views, and return what is said of those that there are not."""
+        return self._views.drop(statement, self._current_catalogue().shadow.tables)
+
+    async def _view_columns(self, sql: str) -> tuple[Column, ...]:
+        """Return the columns of the question of a view."""
+        alone = await self._question(SelectStatement(sql), sql, ())
+        if alone.parameters:
+            raise WireError("42P02", "there is no parameter $1", "A view has no parameters.", "Write the value.")
+        probe = f"SELECT * FROM (\n{sql}\n) AS probe LIMIT 0"  # noqa: S608  (described, and never run)
+        described = await self._question(SelectStatement(probe), probe, ())
+        columns = described.columns or ()
+        if described.outline is not None:
+            columns = columns_of(described.outline, False)
+        return columns
+
+    async def _described(self, statement: SelectStatement, sql: str, declared: Sequence[int]) -> ReadyStatement:
         types = {str(number): oid for number, oid in enumerate(declared, 1) if oid not in (0, oids.UNKNOWN)}
         plan = await self._gate.work(self._caller, lambda: self._catalogue.plan(sql, types))
         if plan is not None:
@@ -291,17 +351,15 @@ class Answering:
         made = statement, _described(inferred, declared), columns, outline, False, tuple(types.items()), intervals
         return ReadyStatement(*made, policy_number=number)
 
-    async def _explained(
-        self, prepared: ReadyStatement, sql: str, given: Mapping[str, object], form: str
-    ) -> list[tuple[str]]:
+    async def _explained(self, prepared: ReadyStatement, given: Mapping[str, object], form: str) -> list[tuple[str]]:
         if prepared.is_catalogue:
             return explain_rows(None, ["price: none; the catalogue contains only what the policy declares"], form)
         used = {name: given[name] for name in (prepared.outline.parameters if prepared.outline else {})}
         price: dict[str, Any] = self._settings.price()
         try:
-            quote = await self._gate.explain(self._caller, sql, parameters=used, **price)
+            quote = await self._gate.explain(self._caller, prepared.asked.sql, parameters=used, **price)
         except Refusal as refusal:
-            raise in_sql(refusal) from None
+            raise prepared.asked.located(in_sql(refusal)) from None
         return explain_rows(quote.loss, str(quote).split("\n"), form)
 
     async def _shown(self, name: str) -> str:
@@ -383,6 +441,8 @@ def question_of(statement: Statement) -> tuple[str, int]:
         case SelectStatement(sql):
             return sql, 0
         case Explain(sql, offset, _) | Declare(_, sql, offset) | Copy(sql, offset):
+            return sql, offset
+        case CreateView(sql=sql, offset=offset):
             return sql, offset
     return "", 0
 

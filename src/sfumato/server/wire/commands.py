@@ -20,6 +20,7 @@ from sfumato.server.wire.sqlstates import unsupported
 from sfumato.server.wire.statements import (
     Begin,
     Deallocate,
+    DiscardTemporary,
     EmptyStatement,
     End,
     Explain,
@@ -31,7 +32,9 @@ from sfumato.server.wire.statements import (
     ShowSetting,
     read_statement,
 )
+from sfumato.server.wire.temporary_views import TemporaryViews
 from sfumato.server.wire.transactions import TransactionBlock, outside_block
+from sfumato.server.wire.view_statements import CreateView, DropView
 
 T = TypeVar("T")
 
@@ -53,6 +56,7 @@ class Commands:
     _statements: PreparedStatements
     _portals: Portals
     _cursors: Cursors
+    _views: TemporaryViews
     _answering: Answering
     _outgoing: Outgoing
     _wait: Wait
@@ -68,6 +72,7 @@ class Commands:
                 if everything:
                     self._statements.remove(None)
                     self._cursors.close(None)
+                    self._views.clear()
                 self._done(tag)
             case Begin(tag):
                 self._block.begin()
@@ -77,9 +82,11 @@ class Commands:
                 self._done(tag)
                 self._portals.end_transaction()
                 self._cursors.end_transaction(tag == "COMMIT")
+                self._views.end_transaction(tag == "COMMIT")
             case Savepoint(verb, name):
                 self._block.savepoint(verb, name)
                 self._cursors.savepoint(verb, name)
+                self._views.savepoint(verb, name)
                 self._done(verb)
             case Prepare(name, types, sql):
                 await self._prepared(name, types, sql)
@@ -105,6 +112,15 @@ class Commands:
                 self._outgoing.send(copy_end(form, not answer.messages))
                 self._outgoing.notify(answer.notices)
                 self._done(f"COPY {len(answer.messages)}")
+            case CreateView() as view:
+                await self._wait(self._answering.create_view(view))
+                self._done("CREATE VIEW")
+            case DropView() as view:
+                self._outgoing.notify(self._answering.drop_views(view))
+                self._done("DROP VIEW")
+            case DiscardTemporary(tag):
+                self._views.clear()
+                self._done(tag)
             case EmptyStatement(tag):
                 self._done(tag)
             case _:

@@ -10,6 +10,7 @@ from sfumato.server.quota import Holding
 from sfumato.server.wire.oids import Column
 from sfumato.server.wire.sqlstates import Reported
 from sfumato.server.wire.statements import Statement
+from sfumato.server.wire.view_expansion import Expansion
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +53,21 @@ class ReadyStatement:
     price: Mapping[str, object] | None = None
     """The price at which a cursor was declared; None for the one that is set when the statement runs."""
 
+    expansion: Expansion | None = field(default=None, repr=False)
+    """The text that is asked, with temporary views written out; None where there is no question."""
+
+    @property
+    def asked(self) -> Expansion:
+        """The text that is asked."""
+        if self.expansion is None:
+            raise AssertionError("only a question is asked")
+        return self.expansion
+
     @property
     def size(self) -> int:
         """The memory of a prepared statement, in bytes, as an upper bound."""
         names = sum(getsizeof(column.name) for column in self.columns or ())
         described = len(self.columns or ()) * (2 if self.outline is None else 4) + len(self.parameters) * 2
         inner = 0 if self.question is None else self.question.size
+        inner += 0 if self.expansion is None or not self.expansion.views else 2 * getsizeof(self.expansion.sql)
         return 2000 + 2 * self.text_bytes + 2 * names + 150 * (described + len(self.declared)) + inner

@@ -41,6 +41,7 @@ from sfumato.server.wire.statements import (
     read_statement,
     split,
 )
+from sfumato.server.wire.temporary_views import TemporaryViews
 from sfumato.server.wire.transactions import TransactionBlock
 from sfumato.server.wire.values import read_value
 from sfumato.server.wire.waiting import StatementWait
@@ -81,7 +82,10 @@ class WireSession:
         self._settings = settings
         self._told, self._wait_for = settings.reported(), StatementWait()
         self._cursors = Cursors(memory, caller.holder)
-        self._answering = Answering(gate, caller, catalogue, settings, facts, memory, self._wait_for, self._cursors)
+        self._views = TemporaryViews(memory, caller.holder)
+        self._answering = Answering(
+            gate, caller, catalogue, settings, facts, memory, self._wait_for, self._cursors, self._views
+        )
         outgoing = self._outgoing = Outgoing(writer)
         self._send, self._drain = outgoing.send, outgoing.drain
         self._flush, self._give_turn = outgoing.flush, outgoing.give_turn
@@ -89,8 +93,9 @@ class WireSession:
         self._statements = PreparedStatements(memory, caller.holder)
         self._portals = Portals()
         self._commands = Commands(
-            settings, self._block, self._statements, self._portals, self._cursors, self._answering, outgoing, self._wait
-        )
+            settings, self._block, self._statements, self._portals, self._cursors, self._views, self._answering,
+            outgoing, self._wait,
+        )  # fmt: skip
         self._pending: list[tuple[bytes, bytes]] = []
         self._since_sync = self._pending_bytes = 0
         self._skipping = self._has_failed = False
@@ -108,6 +113,7 @@ class WireSession:
         self._wait_for.cancel()
         self._portals.clear()
         self._cursors.close(None)
+        self._views.end()
         self._pending.clear()
         self._statements.remove(None)
         for holding in (self._reading, self._waiting):
@@ -305,9 +311,9 @@ class WireSession:
         results = [body.number(">h") for _ in range(body.count())]
         body.end()
         self._block.check(prepared.statement)
-        if name and self._answering.is_stale(prepared):
+        described, prepared = prepared.columns, await self._fresh(prepared)
+        if name and prepared.columns != described:
             raise stale()
-        prepared = await self._fresh(prepared)
         if len(values) != len(prepared.parameters):
             raise WireError(
                 "08P01",
@@ -442,6 +448,7 @@ class WireSession:
         self._block.rest()
         if self._block.status == b"I":
             self._cursors.end_transaction(not self._has_failed)
+            self._views.end_transaction(not self._has_failed)
         self._has_failed = False
         now = self._settings.reported()
         for name, value in now.items():

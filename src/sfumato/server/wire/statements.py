@@ -18,6 +18,7 @@ from sfumato.server.wire.cursor_statements import (
 from sfumato.server.wire.explaining import EXPLAIN_FORMATS
 from sfumato.server.wire.sql_words import BLANK, NAME, WORD, is_question, name_of, outside_quotes, unquoted
 from sfumato.server.wire.sqlstates import WireError, too_large, unsupported
+from sfumato.server.wire.view_statements import CreateView, DropView, read_create, read_drop
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,13 @@ class Deallocate:
 
 
 @dataclass(frozen=True, slots=True)
+class DiscardTemporary:
+    """All temporary views of the session go."""
+
+    tag: str
+
+
+@dataclass(frozen=True, slots=True)
 class EmptyStatement:
     """What needs nothing to be done: there is nothing to unlisten, or no statement at all."""
 
@@ -133,6 +141,9 @@ Statement = (
     | Move
     | CloseCursor
     | Copy
+    | CreateView
+    | DropView
+    | DiscardTemporary
     | EmptyStatement
 )
 
@@ -312,10 +323,12 @@ def _show(text: str) -> Statement | None:
 
 
 def _discard(text: str) -> Statement | None:
-    what = text.split()[1:]
-    if [word.upper() for word in what] in (["PLANS"], ["SEQUENCES"], ["TEMP"], ["TEMPORARY"]):
-        return EmptyStatement(f"DISCARD {what[0].upper()}")
-    return ResetAll("DISCARD ALL", everything=True) if [word.upper() for word in what] == ["ALL"] else None
+    what = [word.upper() for word in text.split()[1:]]
+    if what in (["PLANS"], ["SEQUENCES"]):
+        return EmptyStatement(f"DISCARD {what[0]}")
+    if what in (["TEMP"], ["TEMPORARY"]):
+        return DiscardTemporary("DISCARD TEMP")
+    return ResetAll("DISCARD ALL", everything=True) if what == ["ALL"] else None
 
 
 def _begin(text: str) -> Statement | None:
@@ -402,9 +415,11 @@ _READERS = {
     "CLOSE": read_close,
     "COMMIT": _end,
     "COPY": read_copy,
+    "CREATE": read_create,
     "DEALLOCATE": _deallocate,
     "DECLARE": read_declare,
     "DISCARD": _discard,
+    "DROP": read_drop,
     "END": _end,
     "EXECUTE": _execute,
     "EXPLAIN": _explain,

@@ -3,7 +3,7 @@
 import re
 from asyncio import Semaphore
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from sys import getsizeof
@@ -25,10 +25,13 @@ from sfumato.server.wire.pg_catalog.queries import Plan, Queries
 from sfumato.server.wire.pg_catalog.relations import make_shadow, relations
 from sfumato.server.wire.pg_catalog.sandbox import Sandbox
 from sfumato.server.wire.pg_catalog.trees import identifier
+from sfumato.server.wire.pg_catalog.view_rows import CataloguedView, with_views
 from sfumato.server.wire.sqlstates import WireError
 
 MAX_CACHED_PLAN_BYTES = 8 << 20
 """Maximum memory of the plans that one account's catalogue keeps."""
+MAX_SESSION_PLAN_BYTES = 256 << 10
+"""Maximum memory of the plans of a session that has temporary views."""
 _PLAN_BYTES, _EXPRESSION_BYTES = 4000, 2500
 """Memory of a plan, and of each expression or column in it, in bytes: upper bounds, measured."""
 MAX_EVALUATIONS = 2
@@ -79,8 +82,17 @@ class CataloguePlan:
 class Catalogue:
     """The catalogue that one analyst sees. Its methods compute: they are called in worker threads."""
 
-    def __init__(self, policy: Policy, columns: Mapping[str, Mapping[str, str]], user: str) -> None:
-        self.shadow = make_shadow(policy, columns, user)
+    def __init__(
+        self,
+        policy: Policy,
+        columns: Mapping[str, Mapping[str, str]],
+        user: str,
+        views: Collection[CataloguedView] | None = None,
+    ) -> None:
+        shadow = make_shadow(policy, columns, user)
+        self._parts = policy, columns, user
+        self.shadow = shadow if views is None else with_views(shadow, views)
+        self._max_plan_bytes = MAX_CACHED_PLAN_BYTES if views is None else MAX_SESSION_PLAN_BYTES
         self._forms = functions(self.shadow)
         self._plans: OrderedDict[tuple[str, tuple[tuple[str, int], ...]], CataloguePlan | None] = OrderedDict()
         self._bytes = 0
@@ -88,6 +100,12 @@ class Catalogue:
         self._idle: list[Sandbox] = []
         self.turns = Semaphore(MAX_EVALUATIONS)
         """Whoever evaluates takes a turn, so that one account leaves threads to others."""
+
+    def with_views(self, views: Collection[CataloguedView]) -> "Catalogue":
+        """Return the same catalogue for a session that has made temporary views; they take turns together."""
+        made = Catalogue(*self._parts, views)
+        made.turns = self.turns
+        return made
 
     @property
     def cached_bytes(self) -> int:
@@ -107,7 +125,7 @@ class Catalogue:
             if key not in self._plans:
                 self._plans[key] = made
                 self._bytes += _cached_size(key, made)
-            while self._bytes > MAX_CACHED_PLAN_BYTES:
+            while self._bytes > self._max_plan_bytes:
                 self._bytes -= _cached_size(*self._plans.popitem(last=False))
         return made
 

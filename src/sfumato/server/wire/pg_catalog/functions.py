@@ -103,11 +103,6 @@ def _set_config(run: Execution, name: str, value: str | None, local: bool = Fals
 _SESSION = {
     "version": Builtin(oids.TEXT, lambda _: VERSION, session=True),
     "current_schema": Builtin(oids.NAME, lambda _: "public", session=True),
-    "current_schemas": Builtin(
-        oids.ARRAYS[oids.NAME],
-        lambda _, implicit: ["pg_catalog", "public"] if implicit else ["public"],
-        session=True,
-    ),
     "current_database": Builtin(oids.NAME, lambda run: run.facts.database, session=True),
     "current_catalog": Builtin(oids.NAME, lambda run: run.facts.database, session=True),
     "current_user": Builtin(oids.NAME, lambda run: run.facts.user, session=True),
@@ -131,7 +126,6 @@ _SESSION = {
     "current_date": Builtin(oids.DATE, lambda run: _now(run).date(), session=True),
     "pg_postmaster_start_time": Builtin(oids.TIMESTAMPTZ, lambda _: None, session=True),
     "pg_advisory_unlock_all": Builtin(oids.VOID, lambda _: "", session=True),
-    "pg_my_temp_schema": Builtin(oids.OID, lambda _: 0, session=True),
     "pg_encoding_to_char": Builtin(oids.NAME, lambda _, number: "UTF8" if number == 6 else "", session=True),
     "pg_char_to_encoding": Builtin(
         oids.INT4, lambda _, name: 6 if name.upper() in ("UTF8", "UTF-8") else -1, session=True
@@ -317,7 +311,7 @@ _ARRAYS = {
 def _constants() -> dict[str, Builtin]:
     """Return the functions whose answer never differs: sizes, definitions and statistics say nothing here."""
     nothing = (
-        "pg_get_expr pg_get_constraintdef pg_get_indexdef pg_get_viewdef pg_get_functiondef pg_get_ruledef "
+        "pg_get_expr pg_get_constraintdef pg_get_indexdef pg_get_functiondef pg_get_ruledef "
         "pg_get_triggerdef pg_get_partkeydef pg_get_serial_sequence pg_get_function_result pg_get_function_arguments "
         "pg_get_function_identity_arguments pg_get_statisticsobjdef pg_get_statisticsobjdef_columns "
         "pg_get_function_sqlbody pg_get_partition_constraintdef shobj_description"
@@ -371,7 +365,18 @@ def _catalogue(shadow: VirtualCatalog) -> dict[str, Builtin]:
     def typed(_: Execution, name: str) -> int | None:
         return shadow.number(oids.REGTYPE, name)
 
+    def schemas(_: Execution, implicit: bool) -> list[str]:
+        implied = [] if shadow.temporary is None else [shadow.temporary[1]]
+        return [*implied, "pg_catalog", "public"] if implicit else ["public"]
+
+    def view_definition(_: Execution, view: int | str | None, *_pretty: object) -> str | None:
+        number = shadow.number(oids.REGCLASS, view) if isinstance(view, str) else view
+        return None if number is None else shadow.definitions.get(number)
+
     return {
+        "current_schemas": Builtin(oids.ARRAYS[oids.NAME], schemas, session=True),
+        "pg_my_temp_schema": Builtin(oids.OID, lambda _: (shadow.temporary or (0, ""))[0], session=True),
+        "pg_get_viewdef": Builtin(oids.TEXT, view_definition, strict=False),
         "format_type": Builtin(oids.TEXT, format_type, strict=False),
         "pg_table_is_visible": Builtin(oids.BOOL, lambda _, number: shadow.is_visible(number)),
         "obj_description": Builtin(oids.TEXT, described),

@@ -14,6 +14,7 @@ from sfumato.policy.policy import Column, Policy, Reference, RowUnit, Table, Uni
 from sfumato.query.types import Type
 from sfumato.server.wire import oids
 from sfumato.server.wire.pg_catalog.casting import TYPE_NAMES, type_number
+from sfumato.server.wire.pg_catalog.column_rows import attribute, collation, information_column, shown_type
 from sfumato.server.wire.pg_catalog.compiled import Row
 from sfumato.server.wire.pg_catalog.type_functions import function_names, functions_by_name, functions_by_number
 from sfumato.server.wire.pg_catalog.types import types
@@ -27,34 +28,6 @@ _FIRST_TABLE = 20_000
 _ROW_TYPES = 1_000_000
 LISTING_DATABASES = ("postgres", "template1")
 """Databases without tables, to which clients connect to list the others."""
-_PUBLISHED = {
-    Type.INTEGER: (oids.INT8, "bigint", 64, 0),
-    Type.DECIMAL: (oids.FLOAT8, "double precision", 53, None),
-    Type.BOOLEAN: (oids.BOOL, "boolean", None, None),
-    Type.DATE: (oids.DATE, "date", None, None),
-    Type.TIMESTAMP: (oids.TIMESTAMP, "timestamp without time zone", None, None),
-    Type.TEXT: (oids.TEXT, "text", None, None),
-}
-_SQL_NAMES = {number: name for name, number in TYPE_NAMES.items()}
-_SQL_NAMES |= {
-    oids.INT8: "bigint",
-    oids.INT4: "integer",
-    oids.INT2: "smallint",
-    oids.BOOL: "boolean",
-    oids.FLOAT8: "double precision",
-    oids.FLOAT4: "real",
-    oids.VARCHAR: "character varying",
-    oids.BPCHAR: "character",
-    oids.TIMESTAMP: "timestamp without time zone",
-    oids.TIMESTAMPTZ: "timestamp with time zone",
-    oids.NUMERIC: "numeric",
-    oids.NAME: "name",
-    oids.CHAR: '"char"',
-    oids.TIME: "time without time zone",
-    1266: "time with time zone",
-    1560: "bit",
-    1562: "bit varying",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +74,7 @@ def _keys() -> Mapping[int, tuple[str, str]]:
 @cache
 def _type_names() -> Mapping[int, str]:
     """Return the name of every type as a cast to text shows it."""
-    return {int(row["oid"]): _shown(row) for row in types()}
+    return {int(row["oid"]): shown_type(row) for row in types()}
 
 
 @cache
@@ -122,6 +95,12 @@ class VirtualCatalog:
     descriptions: Mapping[tuple[int, int], str] = field(repr=False)
     type_names: Mapping[int, str] = field(repr=False)
     user: int = USER
+    views: Mapping[str, int] = field(default_factory=dict)
+    """The temporary views of the session."""
+    definitions: Mapping[int, str] = field(default_factory=dict, repr=False)
+    """The questions of those views."""
+    temporary: tuple[int, str] | None = None
+    """Number and name of the schema of temporary views, once the session has made one."""
 
     def rows(self, schema: str, name: str) -> list[Row]:
         """Return the rows of a relation of the catalogue."""
@@ -133,6 +112,8 @@ class VirtualCatalog:
         parts = _parts(name)
         schema, last = (parts[-2] if len(parts) > 1 else ""), parts[-1]
         if kind == oids.REGCLASS:
+            if last in self.views and (not schema or schema.startswith("pg_temp")):
+                return self.views[last]
             if schema in ("", "public") and last in self.tables:
                 return self.tables[last]
             schemas = (schema,) if schema else ("pg_catalog", "information_schema")
@@ -140,7 +121,7 @@ class VirtualCatalog:
         if kind == oids.REGTYPE:
             return self._type(" ".join(name.lower().split()).removeprefix("pg_catalog."))
         if kind == oids.REGNAMESPACE:
-            return {"public": PUBLIC, "pg_catalog": PG_CATALOG, "information_schema": INFORMATION_SCHEMA}.get(last)
+            return next((number for number, name in self._schemas().items() if name == last), None)
         if kind in (oids.REGPROC, oids.REGPROCEDURE):
             return functions_by_name().get(last.split("(")[0])
         return USER if kind == oids.REGROLE else None
@@ -157,11 +138,14 @@ class VirtualCatalog:
         if kind == oids.REGTYPE:
             return self.type_names.get(number, str(number))
         if kind == oids.REGNAMESPACE:
-            names = {PUBLIC: "public", PG_CATALOG: "pg_catalog", INFORMATION_SCHEMA: "information_schema"}
-            return names.get(number, str(number))
+            return self._schemas().get(number, str(number))
         if kind == oids.REGPROC:
             return functions_by_number().get(number, str(number) if number else "-")
         return str(number) if number else "-"
+
+    def _schemas(self) -> dict[int, str]:
+        own = {PUBLIC: "public", PG_CATALOG: "pg_catalog", INFORMATION_SCHEMA: "information_schema"}
+        return own if self.temporary is None else own | dict([self.temporary])
 
     def _type(self, name: str) -> int | None:
         found = _type_numbers().get(name)
@@ -200,13 +184,6 @@ def make_shadow(policy: Policy, columns: Mapping[str, Mapping[str, str]], user: 
     return VirtualCatalog(policy.name, contents, tables, names, made.descriptions(), _type_names())
 
 
-def _shown(row: Mapping[str, Any]) -> str:
-    name = str(row["typname"])
-    if name.startswith("_") and row["typelem"]:
-        return _SQL_NAMES.get(int(row["typelem"]), name[1:]) + "[]"
-    return _SQL_NAMES.get(int(row["oid"]), name)
-
-
 def _rows(made: "_Contents", relation: Relation) -> Callable[[], list[Row]]:
     source = made.sources().get((relation.schema, relation.name))
     kept: list[Row] = []
@@ -214,12 +191,17 @@ def _rows(made: "_Contents", relation: Relation) -> Callable[[], list[Row]]:
 
     def rows() -> list[Row]:
         if source is not None and not done:
-            missing = _DEFAULTS if relation.schema == "pg_catalog" else {}
-            kept.extend(tuple(row.get(name, missing.get(oid)) for name, oid in relation.columns) for row in source())
+            kept.extend(as_row(relation, row) for row in source())
             done.append(True)
         return kept
 
     return rows
+
+
+def as_row(relation: Relation, values: Mapping[str, Any]) -> Row:
+    """Return a row of a relation of the catalogue."""
+    missing = _DEFAULTS if relation.schema == "pg_catalog" else {}
+    return tuple(values.get(name, missing.get(oid)) for name, oid in relation.columns)
 
 
 _DEFAULTS = {oids.BOOL: False, oids.OID: 0, oids.INT2: 0, oids.INT4: 0, oids.INT8: 0, oids.REGPROC: 0, oids.CHAR: ""}
@@ -352,7 +334,7 @@ class _Contents:
         rows = []
         for name, number in self._tables.items():
             for place, (column, type) in enumerate(self._columns[name].items(), 1):
-                rows.append(_attribute(number, column, place, _PUBLISHED[Type(type)][0]))
+                rows.append(attribute(number, column, place, oids.OID_OF[Type(type)]))
         return rows
 
     def _types(self) -> _Rows:
@@ -360,7 +342,7 @@ class _Contents:
         rows = []
         for row in types():
             used = {role: functions_by_name()[name] for role, name in function_names(str(row["typname"])).items()}
-            rows.append({**row, **fixed, **used, "typcollation": _collation(int(row["oid"]))})
+            rows.append({**row, **fixed, **used, "typcollation": collation(int(row["oid"]))})
         records = {role: functions_by_name()[name] for role, name in function_names("record").items()}
         return rows + [
             {
@@ -400,20 +382,9 @@ class _Contents:
     def _information_columns(self) -> _Rows:
         rows = []
         for table, columns in self._columns.items():
+            where = {"table_catalog": self._policy.name, "table_schema": "public", "table_name": table}
             for place, (column, type) in enumerate(columns.items(), 1):
-                oid, name, precision, scale = _PUBLISHED[Type(type)]
-                row: dict[str, Any] = {"table_catalog": self._policy.name, "table_schema": "public"}
-                row |= {"table_name": table, "column_name": column, "ordinal_position": place, "is_nullable": "YES"}
-                row |= {"data_type": name, "udt_catalog": self._policy.name, "udt_schema": "pg_catalog"}
-                row |= {"udt_name": next(str(one["typname"]) for one in types() if one["oid"] == oid)}
-                row |= {"numeric_precision": precision, "numeric_precision_radix": 2 if precision else None}
-                row |= {
-                    "numeric_scale": scale,
-                    "datetime_precision": {"date": 0}.get(name, 6 if "time" in name else None),
-                }
-                row |= {"is_identity": "NO", "is_generated": "NEVER", "is_updatable": "NO", "is_self_referencing": "NO"}
-                row |= {"dtd_identifier": str(place), "identity_cycle": "NO"}
-                rows.append(row)
+                rows.append(information_column(where, column, place, oids.OID_OF[Type(type)]))
         return rows
 
     def _schemata(self) -> _Rows:
@@ -424,29 +395,6 @@ class _Contents:
         fixed = {"grantor": "owner", "grantee": self._user, "table_catalog": self._policy.name}
         fixed |= {"table_schema": "public", "privilege_type": "SELECT", "is_grantable": "NO", "with_hierarchy": "NO"}
         return [{**fixed, "table_name": name} for name in self._tables]
-
-
-def _attribute(table: int, name: str, place: int, oid: int) -> dict[str, Any]:
-    known = next((one for one in types() if one["oid"] == oid), None)
-    return {
-        "attrelid": table,
-        "attname": name,
-        "atttypid": oid,
-        "attstattarget": -1,
-        "attlen": known["typlen"] if known else -1,
-        "attnum": place,
-        "attcacheoff": -1,
-        "atttypmod": -1,
-        "attbyval": bool(known and known["typbyval"]),
-        "attalign": known["typalign"] if known else "i",
-        "attstorage": known["typstorage"] if known else "x",
-        "attislocal": True,
-        "attcollation": _collation(oid),
-    }
-
-
-def _collation(oid: int) -> int:
-    return 100 if oid in (oids.TEXT, oids.VARCHAR, oids.BPCHAR) else 950 if oid == oids.NAME else 0
 
 
 def _about_table(table: Table) -> str:
