@@ -15,6 +15,7 @@ class ClinicTable:
     unit: str | None = None
     values: Mapping[str, Admitted] = field(default_factory=dict)
     keys_to_unit: Mapping[str, str] = field(default_factory=dict)
+    previewed: bool = False
 
     def declared(self, column: str) -> Admitted | None:
         """Return what a column can hold."""

@@ -77,6 +77,9 @@ class Table:
     hidden: frozenset[str] = frozenset()
     """Columns that an account may not use. They are in `fields`, so that a right never changes a plan."""
 
+    previewed: bool = False
+    """First rows of it are made up, and marked in one more column."""
+
     @property
     def columns(self) -> Mapping[str, str]:
         """Every column that a question may name, with its type."""

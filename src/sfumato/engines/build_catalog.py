@@ -25,6 +25,7 @@ from sfumato.policy.policy import (
     Column,
     ColumnType,
     Policy,
+    Preview,
     Reference,
     RowUnit,
     UnitColumn,
@@ -79,7 +80,8 @@ def build_catalog(policy: Policy, copies: CopySchema, public: PublicData) -> Cat
         if table.public:
             tables[name] = _public_table(table, copies, public)
         else:
-            tables[name] = replace(_private_table(table, copies), keys_to_unit=_leads(table, policy))
+            made, is_previewed = _private_table(table, copies), policy.preview is Preview.SYNTHETIC
+            tables[name] = replace(made, keys_to_unit=_leads(table, policy), previewed=is_previewed)
             if copies.unit(table) is not None:
                 tables[name + REMOVED] = _removed(table, tables[name])
     return Catalog(tables, policy.neighbours)

@@ -25,6 +25,10 @@ class Table(Protocol):
     def keys_to_unit(self) -> Mapping[str, str]:
         """The columns that lead to the person by a path of the policy, each with the key that it leads by."""
 
+    @property
+    def previewed(self) -> bool:
+        """Whether first rows of it are made up, and marked in one more column; counted rows are not marked."""
+
     def declared(self, column: str) -> Admitted | None:
         """Return the declared values of a private column; None for public tables and where none are declared."""
 

@@ -14,7 +14,7 @@ from sfumato.query.parameters import LiteralList
 from sfumato.query.parse import parse
 from sfumato.query.parsing.tree import parameters_of
 from sfumato.query.private_rows import reads_private_tables
-from sfumato.query.probes import without_reading
+from sfumato.query.probes import preview_of, without_reading
 from sfumato.query.relation import GroupBy, MarkJoin, Project, Query, Relation, UnionAll, Window, inputs
 from sfumato.query.types import NumberType, Type
 
@@ -32,6 +32,8 @@ class QueryDescription:
     arrays: frozenset[str] = frozenset()
     numbers: tuple[NumberType | None, ...] = ()
     """PostgreSQL's types of the columns that are numbers."""
+    is_preview: bool = False
+    """Whether it shows the first rows of a private table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class _SketchTable:
     public: bool
     unit: str | None
     keys_to_unit: Mapping[str, str]
+    previewed: bool
 
     def declared(self, _column: str) -> Admitted | None:
         return None
@@ -56,7 +59,7 @@ def _sketch(catalog: Catalog) -> Catalog:
     """Return the catalog without the values that its columns can hold: those of the samples mean nothing."""
     return _Sketch(
         {
-            name: _SketchTable(table.columns, table.public, table.unit, table.keys_to_unit)
+            name: _SketchTable(table.columns, table.public, table.unit, table.keys_to_unit, table.previewed)
             for name, table in catalog.tables.items()
         }
     )
@@ -86,6 +89,7 @@ def describe_query(
     if settled:  # once more: one parameter has one type
         query = parse(sql, catalog, {**unbound, **known, **settled})
     shown = without_reading(query, whole, previews)
+    is_preview = reads_private_tables(query.relation, whole) and preview_of(query.relation) is not None
     query = shown if len(shown.names) > len(query.names) else query  # only a preview has another column
     columns = zip(query.names, query.relation.items, strict=True)
     return QueryDescription(
@@ -94,6 +98,7 @@ def describe_query(
         {name: types.get(name) or learned.get(name, Type.TEXT) for name in names},
         frozenset(lists & set(names)),
         tuple(number_type(item.expression) for item in query.relation.items),
+        is_preview,
     )
 
 

@@ -4,6 +4,7 @@ A question whose answer has no rows, whatever the data, is answered with none. `
 with its constants, and a preview with made-up rows where the policy says so.
 """
 
+from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 
@@ -38,6 +39,16 @@ MARK = "synthetic"
 MAX_PREVIEW_ROWS = 100
 _EXAMPLE_STRIDE_STEPS = 7919
 """A prime, so that values of neighbouring rows differ."""
+
+
+def mark_column(columns: Iterable[str]) -> tuple[Named, ...]:
+    """Return the column that marks made-up rows, as a question about real ones reads it: a constant.
+
+    So a table has the same columns in a preview, in a probe and in the catalogue. A table that declares a column of
+    this name has no other.
+    """
+    is_declared = any(column.lower() == MARK for column in columns)
+    return () if is_declared else (Named(MARK, Literal(False, Type.BOOLEAN)),)
 
 
 def without_reading(query: Query, catalog: Catalog, previews: bool = False) -> Query:
@@ -83,17 +94,19 @@ def preview_of(relation: Relation) -> tuple[Scan, int, list[Expression]] | None:
 
 def _made_up(query: Query, scan: Scan, rows: int, columns: list[Expression], catalog: Catalog) -> Query:
     """Return a question that shows made-up rows with a mark; other expressions than columns are left as they are."""
-    if any(not isinstance(column, Column) or column.of != scan.label for column in columns):
-        return query
-    shown = [column for column in columns if isinstance(column, Column)]
     table = catalog.tables[scan.table]
+    marks = mark_column(table.columns) if table.previewed else ()
+    marked = [at for at, name in enumerate(query.names) if marks and (name, columns[at]) == (MARK, marks[0].expression)]
+    shown = [column for column in columns if isinstance(column, Column) and column.of == scan.label]
+    if len(shown) + len(marked) < len(columns) or len(marked) > 1:
+        return query
     literals = tuple(
         tuple(Literal(_example(column, table.declared(column.name), at), column.type) for column in shown)
         for at in range(min(rows, MAX_PREVIEW_ROWS))
     )
-    names = (*query.names, MARK)
     values: list[Expression] = [Column(_LABEL, f"c{at}", column.type) for at, column in enumerate(shown, 1)]
-    values.append(Literal(True, Type.BOOLEAN))
+    values.insert(marked[0] if marked else len(values), Literal(True, Type.BOOLEAN))
+    names = query.names if marked else (*query.names, MARK)
     items = tuple(Named(name, value) for name, value in zip(number_duplicates(names), values, strict=True))
     made = Values(_LABEL, tuple(column.type for column in shown), literals)
     return Query(Project(made, query.relation.label, items), names)

@@ -15,44 +15,28 @@ from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlsplit
 
-VISITS = """
-from django.db import models
-
-class Visits(models.Model):
-    age = models.BigIntegerField()
-    dept = models.TextField()
-    cost = models.FloatField()
-    day = models.DateField()
-
-    class Meta:
-        managed = False
-        db_table = "visits"
-"""
-
 
 def configure(address: str) -> None:
     """Set Django up without a project."""
     parts = urlsplit(f"postgresql:{address}")
     database = {
         "ENGINE": "django.db.backends.postgresql", "HOST": parts.hostname, "PORT": parts.port, "USER": parts.username,
-        "PASSWORD": parts.password, "NAME": parts.path[1:], "OPTIONS": {"options": "-c sfumato.epsilon=1"},
+        "PASSWORD": parts.password, "NAME": parts.path[1:],
+        "OPTIONS": {"options": "-c sfumato.epsilon=1 -c sfumato.preview=empty"},
     }  # fmt: skip
     import_module("django.conf").settings.configure(DATABASES={"default": database}, USE_TZ=True, TIME_ZONE="UTC")
     import_module("django").setup()
 
 
 def inspected() -> Any:
-    """Return the models of both tables, as a module: as `inspectdb` writes them, or by hand where that is refused."""
+    """Return the models of both tables, as `inspectdb` writes them, as a module."""
     module = types.ModuleType("clinic_models")
     sys.modules["clinic_models"] = module
     for table in ("visits", "staff"):
         written = io.StringIO()
         import_module("django.core.management").call_command("inspectdb", table, stdout=written)
-        is_refused = "Unable to inspect" in written.getvalue()
-        print(
-            f"inspectdb {table}: {'refused, a preview of people; the model is written by hand' if is_refused else 'ok'}"
-        )
-        text = VISITS if is_refused else written.getvalue()
+        text = written.getvalue()
+        print(f"inspectdb {table}: {'FAILED ' + text[:300] if 'Unable to inspect' in text else text.count('models.')}")
         text = re.sub(r"(?m)^( +)managed = False$", r"\1managed = False\n\1app_label = 'clinic'", text)
         exec(compile(text, "clinic_models", "exec"), module.__dict__)  # noqa: S102  (the models are what is tested)
     return module

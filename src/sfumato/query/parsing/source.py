@@ -19,6 +19,7 @@ from sfumato.query.parsing.reading import MAX_COLUMNS, ParseContext, name_of
 from sfumato.query.parsing.series import SERIES, series
 from sfumato.query.position import SourceSpan, source_span
 from sfumato.query.private_rows import has_private_rows
+from sfumato.query.probes import mark_column
 from sfumato.query.relation import Join, JoinKind, Named, Project, Relation, Scan, Sort, Values
 from sfumato.query.resolve import call, compare, to_common_type
 from sfumato.query.types import Type
@@ -188,7 +189,8 @@ def _scan(name: Name, schema: exp.Expr | None, where: SourceSpan, reading: Parse
     scan = Scan(key, reading.label(key), columns, where.at)
     for column in table.columns:
         reading.declare(scan.label, column, table.declared(column))
-    return Block(scan, (), tuple(Named(column.name, column) for column in scan.columns))
+    outputs = tuple(Named(column.name, column) for column in scan.columns)
+    return Block(scan, (), outputs + (mark_column(table.columns) if table.previewed else ()))
 
 
 def _series(node: exp.Expr, reader: FromReader) -> FromItem:

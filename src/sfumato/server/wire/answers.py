@@ -8,7 +8,7 @@ from sys import getsizeof
 from typing import Any, TypeVar
 
 from sfumato.accounting.loss import percent_up
-from sfumato.errors import Refusal
+from sfumato.errors import Interface, RawRows, Refusal
 from sfumato.ledger.budget import renewal_text
 from sfumato.planning.planner import NO_PRICE
 from sfumato.query.describe import QueryDescription
@@ -285,7 +285,11 @@ class Answering:
     async def _question(self, statement: SelectStatement, sql: str, declared: Sequence[int]) -> ReadyStatement:
         expansion = await self._expanded(sql)
         try:
-            return replace(await self._described(statement, expansion.sql, declared), expansion=expansion)
+            described = await self._described(statement, expansion.sql, declared)
+            if described.outline is not None and described.outline.is_preview and self._settings.empties_previews:
+                expansion = expansion.without_rows()
+                described = await self._described(statement, expansion.sql, declared)
+            return replace(described, expansion=expansion)
         except (Refusal, WireError) as error:
             raise expansion.located(error) from None
 
@@ -320,7 +324,7 @@ class Answering:
         alone = await self._question(SelectStatement(sql), sql, ())
         if alone.parameters:
             raise WireError("42P02", "there is no parameter $1", "A view has no parameters.", "Write the value.")
-        probe = f"SELECT * FROM (\n{sql}\n) AS probe LIMIT 0"  # noqa: S608  (described, and never run)
+        probe = Expansion(sql).without_rows().sql  # a question may read rows that it may not show
         described = await self._question(SelectStatement(probe), probe, ())
         columns = described.columns or ()
         if described.outline is not None:
@@ -375,6 +379,9 @@ class Answering:
 
 def in_sql(refusal: Refusal) -> Refusal | WireError:
     """Return a refusal with its remedy in SQL's language, where it is about the price."""
+    if isinstance(refusal, RawRows) and refusal.what.startswith("A preview of "):
+        remedy = f"{refusal.remedy_for(Interface.SQL)} For its columns alone: SET sfumato.preview = 'empty';"
+        return WireError("42501", with_remedy(refusal.what, remedy), refusal.why, remedy)
     if refusal.what != NO_PRICE:
         return refusal
     remedy = (

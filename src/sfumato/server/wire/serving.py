@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 
+from sfumato.database import Database
 from sfumato.errors import Refusal, Stopping
+from sfumato.query.probes import mark_column
 from sfumato.randomness.source import read_exactly, system_source
 from sfumato.server.addresses import bind_socket
 from sfumato.server.connections import Connections, ListeningSocket
@@ -65,7 +67,7 @@ class Wire:
             for old in [known for known in self.catalogues if known[:2] == key[:2]]:
                 del self.catalogues[old]
             shown = gate.database(caller)
-            columns = shown.columns() if has_tables else {}
+            columns = _with_marks(shown) if has_tables else {}
             self.catalogues[key] = Catalogue(shown.visible_policy, columns, grant.account)
         return self.catalogues[key]
 
@@ -314,6 +316,15 @@ class _Connection:
 
 def _too_many() -> WireError:
     return WireError("53300", "too many connections", "", "Close some, or try again later.", fatal=True)
+
+
+def _with_marks(database: Database) -> dict[str, dict[str, str]]:
+    """Return the columns of every table; where previews are made up, private tables have one that marks them."""
+    columns = database.columns()
+    for name, table in database.catalog.tables.items():
+        if table.previewed and name in columns:
+            columns[name] |= {mark.name: str(mark.expression.type) for mark in mark_column(table.columns)}
+    return columns
 
 
 def _told(settings: Settings, user: str) -> dict[str, str]:

@@ -77,6 +77,7 @@ _FREE = {
     "sfumato.delta": "",
     "sfumato.epsilon": "",
     "sfumato.intervals": "off",
+    "sfumato.preview": "policy",
     "sfumato.share": "",
     "sfumato.within": "",
 }
@@ -204,6 +205,11 @@ class Settings:
         """The level of the intervals that answers show beside their numbers; None where they show none."""
         word = self.get("sfumato.intervals")
         return None if word in _OFF else Fraction(95, 100) if word in _ON else Fraction(word)
+
+    @property
+    def empties_previews(self) -> bool:
+        """Whether first rows of a private table are answered with its columns and no row."""
+        return self.get("sfumato.preview") == "empty"
 
     @property
     def timeout(self) -> float | None:
@@ -354,6 +360,17 @@ def _date_style(name: str, value: str) -> str:
     return "ISO, MDY"
 
 
+def _preview(name: str, value: str) -> str:
+    if value.lower() not in ("policy", "empty"):
+        raise WireError(
+            "22023",
+            f'invalid value for parameter "{name}": "{value[:60]}"',
+            "It is policy (as the owner has set) or empty (the columns, and no rows).",
+            f"SET {name} = 'empty';",
+        )
+    return value.lower()
+
+
 def _only(*values: str) -> Callable[[str, str], str]:
     def check(name: str, value: str) -> str:
         if value.lower() not in values:
@@ -376,6 +393,7 @@ _CHECKS: dict[str, Callable[[str, str], str]] = {
     "sfumato.delta": _number,
     "sfumato.epsilon": _number,
     "sfumato.intervals": _intervals,
+    "sfumato.preview": _preview,
     "sfumato.share": _share,
     "sfumato.within": _within,
 }

@@ -274,7 +274,8 @@ class _Contents:
             found[number, 0] = _about_table(table)
             for place, column in enumerate(self._columns[name], 1):
                 declared = table.column(column)
-                if declared is not None and (words := _about_column(table, declared)):
+                words = _about_column(table, declared) if declared is not None else "true in made-up rows of a preview"
+                if words:
                     found[number, place] = words
         return found
 

@@ -1,0 +1,65 @@
+"""First rows of a private table are refused, made up or left out; its columns are the same wherever a tool looks."""
+
+from pathlib import Path
+
+import pytest
+from tests.server.wire.served import PRICE, Bare, columns, errors, raised, served
+
+EMPTY = (("options", "-c sfumato.epsilon=1 -c sfumato.preview=empty"),)
+CATALOGUE = (
+    "SELECT attname FROM pg_attribute WHERE attrelid = 'visits'::regclass AND attnum > 0 ORDER BY attnum",
+    "SELECT column_name FROM information_schema.columns WHERE table_name = 'visits' ORDER BY ordinal_position",
+)
+PROBES = ("SELECT * FROM visits LIMIT 0", 'SELECT * FROM "visits" AS "q01" WHERE (0 = 1)')
+PREVIEWS = ('SELECT * FROM "visits" LIMIT 1', "SELECT x.* FROM public.visits x LIMIT 200")
+
+
+def named(client: Bare, sql: str) -> list[str]:
+    """Return the names of the columns of an answer."""
+    found = client.query(sql)
+    raised(found)
+    return [column[0] for kind, body in found if kind == b"T" for column in columns(body)]
+
+
+@pytest.mark.parametrize("preview", ["refused", "synthetic"])
+@pytest.mark.parametrize("pairs", [PRICE, EMPTY], ids=["policy", "empty"])
+def test_a_table_has_the_same_columns_everywhere(
+    tmp_path: Path, preview: str, pairs: tuple[tuple[str, str], ...]
+) -> None:
+    def edit(policy: Path) -> None:
+        policy.write_text(policy.read_text().replace("source =", f'preview = "{preview}"\nsource ='))
+
+    is_synthetic, is_empty = preview == "synthetic", pairs == EMPTY
+    with served(tmp_path, edit=edit) as server, server.client(pairs=pairs) as client:
+        expected = [name for (name,) in client.rows(CATALOGUE[0])]
+        assert expected == ["patient_id", "age", "dept", "cost", "day", *(["synthetic"] if is_synthetic else [])]
+        assert [name for (name,) in client.rows(CATALOGUE[1])] == expected
+        for probe in PROBES:
+            assert named(client, probe) == expected
+            assert client.rows(probe) == []
+        for asked in PREVIEWS:
+            if not is_synthetic and not is_empty:
+                assert client.state(asked) == "42501"
+                continue
+            assert named(client, asked) == expected
+            assert {row[-1] for row in client.rows(asked)} == (set() if is_empty else {"t"})
+        assert server.spent() == 0
+        real = client.rows("SELECT COUNT(*) FROM visits")
+        for same in (
+            "SELECT COUNT(*) FROM (SELECT * FROM visits) AS t",
+            "SELECT COUNT(*) FROM visits WHERE NOT synthetic",
+        ):
+            if is_synthetic or "NOT" not in same:
+                assert client.rows(same) == real  # the mark is a constant of the text: the same measurement
+        assert server.spent() == 1
+
+
+def test_whether_previews_are_empty_is_a_setting_of_the_session(tmp_path: Path) -> None:
+    with served(tmp_path) as server, server.client() as client:
+        assert "sfumato.preview = 'empty'" in errors(client.query(PREVIEWS[0]))[0]["M"]
+        assert client.state("SET sfumato.preview = 'rows'") == "22023"
+        raised(client.query("SET sfumato.preview = 'empty'"))
+        assert client.rows(PREVIEWS[0]) == []
+        assert client.state("SELECT * FROM visits") == "42501"  # only first rows are a preview
+        raised(client.query("RESET sfumato.preview"))
+        assert client.state(PREVIEWS[0]) == "42501"
