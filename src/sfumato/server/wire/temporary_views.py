@@ -14,7 +14,7 @@ from sfumato.server.wire.memory import SessionMemory
 from sfumato.server.wire.oids import Column
 from sfumato.server.wire.pg_catalog.relations import relations
 from sfumato.server.wire.sqlstates import Reported, WireError, too_large
-from sfumato.server.wire.view_expansion import Expandable, Expansion, References, closure, expand
+from sfumato.server.wire.view_expansion import Expandable, Expansion, ViewReferences, closure, expand
 from sfumato.server.wire.view_statements import CreateView, DropView
 
 MAX_VIEWS = 100
@@ -37,7 +37,7 @@ class TemporaryView:
     column_names: tuple[str, ...]
     """The names of all columns, where the statement named some."""
     columns: tuple[Column, ...] = field(repr=False)
-    references: References = field(repr=False)
+    references: ViewReferences = field(repr=False)
     number: int
     """Its number in the catalogue."""
     policy_number: int
@@ -109,7 +109,7 @@ class TemporaryViews:
             )
 
     def create(
-        self, statement: CreateView, described: Sequence[Column], references: References, policy_number: int
+        self, statement: CreateView, described: Sequence[Column], references: ViewReferences, policy_number: int
     ) -> None:
         """Keep a view whose question has these columns."""
         columns = _named(statement, described)

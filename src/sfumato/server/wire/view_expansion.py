@@ -26,7 +26,7 @@ _WITH = pattern(r"WITH\s+(?:RECURSIVE\s+)?(?!DIFFERENTIAL_PRIVACY\b|ANONYMIZATIO
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ViewReference:
     """A place in a text where rows are read from a name that the text itself does not define."""
 
     key: str
@@ -40,13 +40,13 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class References:
+class ViewReferences:
     """What a text reads, and the names that its WITH clauses define."""
 
-    read: tuple[Reference, ...] = ()
+    read: tuple[ViewReference, ...] = ()
     defined: frozenset[str] = frozenset()
 
-    def of(self, known: Iterable[str]) -> tuple[Reference, ...]:
+    def of(self, known: Iterable[str]) -> tuple[ViewReference, ...]:
         """Return those that mean one of some views."""
         return tuple(reference for reference in self.read if reference.key in known)
 
@@ -61,7 +61,7 @@ class Expandable(Protocol):
     @property
     def column_names(self) -> tuple[str, ...]: ...
     @property
-    def references(self) -> References: ...
+    def references(self) -> ViewReferences: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Expansion:
         return WireError(said.sqlstate, words, said.detail, said.hint, place)
 
 
-def find_references(text: str) -> References:
+def find_references(text: str) -> ViewReferences:
     """Return what a text reads; a text that cannot be read names nothing, and is refused where it is answered."""
     try:
         tree: exp.Expr = foreign_tree(text)
@@ -98,14 +98,14 @@ def find_references(text: str) -> References:
         try:
             tree = read_tree(text, True)[0]
         except Refusal:
-            return References()
+            return ViewReferences()
     defined = {fold_name(identifier(clause.args["alias"].this)) for clause in tree.find_all(exp.CTE)}
     found = [_reference(table) for table in tree.find_all(exp.Table)]
     read = sorted((one for one in found if one is not None), key=lambda one: one.start)
-    return References(tuple(read), frozenset(defined))
+    return ViewReferences(tuple(read), frozenset(defined))
 
 
-def _reference(table: exp.Table) -> Reference | None:
+def _reference(table: exp.Table) -> ViewReference | None:
     name, schema, catalog = table.this, table.args.get("db"), table.args.get("catalog")
     if not isinstance(name, exp.Identifier) or (schema is not None and identifier(schema) not in TEMPORARY_SCHEMAS):
         return None
@@ -116,7 +116,7 @@ def _reference(table: exp.Table) -> Reference | None:
     if schema is None and _is_defined(table, key):
         return None
     label = written if table.args.get("alias") is None else None
-    return Reference(key, first.meta["start"], name.meta["end"] + 1, written if schema is None else "", label)
+    return ViewReference(key, first.meta["start"], name.meta["end"] + 1, written if schema is None else "", label)
 
 
 def _is_defined(table: exp.Table, key: str) -> bool:
@@ -194,7 +194,7 @@ def _too_deep(name: str) -> WireError:
     )
 
 
-def _clause_names(references: References, order: Sequence[str], known: Mapping[str, Expandable]) -> dict[str, str]:
+def _clause_names(references: ViewReferences, order: Sequence[str], known: Mapping[str, Expandable]) -> dict[str, str]:
     """Return what the clause of each view is called: as the view, unless the text defines that name itself."""
     taken = set(references.defined) | {reference.key for reference in references.read} | set(known)
     for key in order:
@@ -217,7 +217,7 @@ def _clause(view: Expandable, names: Mapping[str, str]) -> str:
     return f"{head} AS (\n{body}\n)"
 
 
-def _renamings(references: Iterable[Reference], names: Mapping[str, str]) -> list[tuple[int, int, str]]:
+def _renamings(references: Iterable[ViewReference], names: Mapping[str, str]) -> list[tuple[int, int, str]]:
     """Return what has to be written in place of names that do not spell the clause of their view."""
     edits = []
     for reference in references:

@@ -62,7 +62,7 @@ def information_column(table: Mapping[str, str], name: str, place: int, oid: int
     """Return a column of a table as a row of information_schema.columns."""
     precision, radix, scale = _PRECISIONS.get(oid, (None, None, None))
     known = _type(oid)
-    shown = shown_type(known) if known else "text"
+    shown = type_display_name(known) if known else "text"
     return {
         **table,
         "column_name": name,
@@ -85,7 +85,7 @@ def information_column(table: Mapping[str, str], name: str, place: int, oid: int
     }
 
 
-def shown_type(row: Mapping[str, Any]) -> str:
+def type_display_name(row: Mapping[str, Any]) -> str:
     """Return the name of a type as a cast to text shows it, from its row of pg_type."""
     name = str(row["typname"])
     if name.startswith("_") and row["typelem"]:

@@ -14,7 +14,7 @@ from sfumato.policy.policy import Column, Policy, Reference, RowUnit, Table, Uni
 from sfumato.query.types import Type
 from sfumato.server.wire import oids
 from sfumato.server.wire.pg_catalog.casting import TYPE_NAMES, type_number
-from sfumato.server.wire.pg_catalog.column_rows import attribute, collation, information_column, shown_type
+from sfumato.server.wire.pg_catalog.column_rows import attribute, collation, information_column, type_display_name
 from sfumato.server.wire.pg_catalog.compiled import Row
 from sfumato.server.wire.pg_catalog.type_functions import function_names, functions_by_name, functions_by_number
 from sfumato.server.wire.pg_catalog.types import types
@@ -74,7 +74,7 @@ def _keys() -> Mapping[int, tuple[str, str]]:
 @cache
 def _type_names() -> Mapping[int, str]:
     """Return the name of every type as a cast to text shows it."""
-    return {int(row["oid"]): shown_type(row) for row in types()}
+    return {int(row["oid"]): type_display_name(row) for row in types()}
 
 
 @cache

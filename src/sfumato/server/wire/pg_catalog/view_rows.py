@@ -13,7 +13,7 @@ TEMPORARY_SCHEMA = "pg_temp_1"
 """The schema of temporary views. Every session has its own."""
 TEMPORARY_SCHEMAS = ("pg_temp", TEMPORARY_SCHEMA)
 """The names by which a session may name it."""
-_NAMESPACE = 16_380
+_TEMPORARY_SCHEMA_OID = 16_380
 
 
 class CataloguedView(Protocol):
@@ -41,7 +41,7 @@ def with_views(catalog: VirtualCatalog, views: Collection[CataloguedView]) -> Vi
         table_names={**catalog.table_names, **names},
         views={view.name: view.number for view in views},
         definitions={view.number: f" {view.sql.strip()};" for view in views},
-        temporary=(_NAMESPACE, TEMPORARY_SCHEMA),
+        temporary=(_TEMPORARY_SCHEMA_OID, TEMPORARY_SCHEMA),
     )
 
 
@@ -51,12 +51,20 @@ def _joined(base: Callable[[], list[Row]], relation: Relation, added: list[dict[
 
 def _rows(database: str, views: Collection[CataloguedView]) -> Mapping[tuple[str, str], list[dict[str, Any]]]:
     table = {"table_catalog": database, "table_schema": TEMPORARY_SCHEMA}
-    fixed = {"relnamespace": _NAMESPACE, "relowner": OWNER, "reltuples": -1.0, "relpersistence": "t", "relkind": "v"}
+    fixed = {
+        "relnamespace": _TEMPORARY_SCHEMA_OID,
+        "relowner": OWNER,
+        "reltuples": -1.0,
+        "relpersistence": "t",
+        "relkind": "v",
+    }
     fixed |= {"relispopulated": True, "relreplident": "n", "relhasrules": True}
     numbered = [(view, place, column) for view in views for place, column in enumerate(view.columns, 1)]
     not_changed = {"is_insertable_into": "NO", "is_updatable": "NO", "check_option": "NONE"}
     return {
-        ("pg_catalog", "pg_namespace"): [{"oid": _NAMESPACE, "nspname": TEMPORARY_SCHEMA, "nspowner": OWNER}],
+        ("pg_catalog", "pg_namespace"): [
+            {"oid": _TEMPORARY_SCHEMA_OID, "nspname": TEMPORARY_SCHEMA, "nspowner": OWNER}
+        ],
         ("pg_catalog", "pg_class"): [
             {**fixed, "oid": view.number, "relname": view.name, "relnatts": len(view.columns)} for view in views
         ],
