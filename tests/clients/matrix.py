@@ -38,6 +38,8 @@ TOOLS = {
     "superset": "Apache Superset",
     "pgadmin": "pgAdmin",
 }
+REBUILT = [HERE / "recorded" / f"{tool}.sql" for tool in ("dbeaver", "grafana", "metabase", "power_bi", "tableau")]
+"""Tools that are not run here: their statements go through the drivers that they use."""
 _QUESTION = re.compile(
     r"(?is)\s*(?:copy\s*\((?P<copied>.*)\)\s*to\s+stdout.*|.*?\bdeclare\b.*?\bfor\b(?P<declared>.*?)(?:;\s*fetch.*)?)"
 )
@@ -76,6 +78,13 @@ def commands(folder: Path) -> dict[str, Callable[[list[str], str], list[str]]]:
         found["R: DBI and dbplyr"] = lambda place, _: ["Rscript", str(HERE / "dbplyr.R"), *place]
     if shutil.which("java") and JDBC.exists():
         found["Java: pgjdbc"] = lambda place, _: ["java", "-cp", str(JDBC), str(HERE / "Cursors.java"), *place]
+        found["Five tools by pgjdbc"] = lambda place, _: [
+            "java", "-cp", str(JDBC), str(HERE / "Replay.java"), *place, *map(str, REBUILT)
+        ]  # fmt: skip
+    if frames.exists():
+        found["Five tools by psqlODBC"] = lambda _, url: [
+            str(frames), str(HERE / "odbc_replay.py"), url, *map(str, REBUILT)
+        ]  # fmt: skip
     if shutil.which("node") and (folder / "node" / "node_modules").exists():
         shutil.copyfile(HERE / "drivers.mjs", folder / "node" / "drivers.mjs")  # it finds its packages beside it
         found["Node"] = lambda place, _: ["node", str(folder / "node" / "drivers.mjs"), *place]

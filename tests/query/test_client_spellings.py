@@ -68,6 +68,8 @@ def test_what_a_client_writes_is_read(
         "'2024-03-01T00:00:00Z'",
         "'2024-03-01 00:00:00+00'",
         "'2024-03-01 00:00:00.000+00:00'",
+        "'2024-03-01T00:00:00.000000499Z'",
+        "'2024-02-29T23:59:59.999999999Z'",
         "timestamp with time zone '2024-03-01 00:00:00Z'",
         "timestamptz '2024-03-01 02:00:00+02'",
         "'2024-02-29 18:30:00-0530'::timestamptz",
@@ -107,6 +109,12 @@ def test_a_day_by_a_format_is_a_constant(clinic: sfumato.Database) -> None:
     plain = measured(clinic, f"{COUNT} WHERE seen >= DATE '2024-03-01'")
     for written in ("TO_DATE('2024-03-01', 'YYYY-MM-DD')", "to_date('01.03.2024', 'DD.MM.YYYY')"):
         assert measured(clinic, f"{COUNT} WHERE seen >= {written}") == plain
+
+
+def test_a_day_has_no_time_of_day_to_round(clinic: sfumato.Database) -> None:
+    plain = measured(clinic, f"{COUNT} WHERE day >= DATE '2024-03-01'")
+    for written in ("'2024-03-01T23:59:59.999999999Z'", "'2024-03-01 23:59:59.9999999'", "'2024-3-1T05:00:00Z'"):
+        assert measured(clinic, f"{COUNT} WHERE day >= {written}") == plain
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,11 @@ _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE]([+-]?\d{1,3}))?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d{1,38}", re.ASCII)
 _DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
 _TIMESTAMP = re.compile(
-    r"(\d{4}-\d{1,2}-\d{1,2})(?:[ T](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?"
+    r"(\d{4}-\d{1,2}-\d{1,2})(?:[ T](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?"
     r"(?: ?(z|utc|[+-]\d{2}(?::?\d{2})?))?)?",
     re.ASCII,
 )
+_DAY_END = re.compile("[ t]")
 _QUANTITY = re.compile(r"([+-]?\d{1,9})\s*([a-z]+)", re.ASCII)
 
 _TRUE = frozenset({"t", "true", "y", "yes", "on", "1"})
@@ -118,8 +119,7 @@ def _read_value(text: str, type: Type, place: SourceSpan) -> Value:
         case Type.BOOLEAN if word in _TRUE | _FALSE:
             value = word in _TRUE
         case Type.DATE:
-            moment = timestamp(word)
-            value = _date(word) if moment is None else moment.date()  # as in PostgreSQL, without the time of day
+            value = _date(word if timestamp(word) is None else _DAY_END.split(word)[0])  # without the time of day
         case Type.TIMESTAMP:
             value = timestamp(word)
         case Type.INTERVAL:
@@ -160,6 +160,8 @@ def timestamp(text: str, zoned: bool = False) -> datetime | None:
 
     >>> timestamp("2024-03-01t10:00:00z"), timestamp("2024-03-01 10:00+02")
     (datetime.datetime(2024, 3, 1, 10, 0), None)
+    Digits behind the microseconds are rounded, as in PostgreSQL; Go and Java write nine.
+
     >>> timestamp("2024-03-01 10:00+02", zoned=True)
     datetime.datetime(2024, 3, 1, 8, 0)
     """
@@ -168,12 +170,14 @@ def timestamp(text: str, zoned: bool = False) -> datetime | None:
     if match is None or day is None:
         return None
     hour, minute, second = (int(match[i] or 0) for i in (2, 3, 4))
+    finer = timedelta(
+        microseconds=round(Fraction(int(match[5] or 0), 10 ** len(match[5] or "")) * _SECOND_MICROSECONDS)
+    )
     offset = _offset(match[6] or "z")
     if offset and not zoned:
         return None
     try:
-        local = datetime(day.year, day.month, day.day, hour, minute, second, int((match[5] or "0").ljust(6, "0")))
-        return local - offset
+        return datetime(day.year, day.month, day.day, hour, minute, second) + finer - offset
     except (ValueError, OverflowError):
         return None
 

@@ -1,5 +1,5 @@
 -- tool: Tableau, by psqlODBC
--- source: rebuilt by hand from Tableau's public description of how it reads metadata and from server logs that users published; not a capture
+-- source: rebuilt by hand: the cursors and their questions follow logs of servers that users published (github.com/ildus/clickhouse_fdw issue 42, github.com/crate/crate issue 10212), the metadata is what psqlODBC's catalogue functions ask for; Tableau's source is not public. Not a capture
 
 -- => free
 BEGIN
@@ -43,5 +43,17 @@ declare "SQL_CUR0x7f4" cursor with hold for SELECT SUM("visits"."cost") AS "sum:
 -- => free
 close "SQL_CUR0x7f4"
 
+-- => charged
+BEGIN;declare "SQL_CUR0x7f5" cursor with hold for SELECT CAST("visits"."dept" AS TEXT) AS "dept", COUNT(DISTINCT "visits"."patient_id") AS "ctd:patient_id:ok" FROM "public"."visits" "visits" GROUP BY 1 ORDER BY 1 ASC NULLS FIRST;fetch 2048 in "SQL_CUR0x7f5"
+
 -- => free
-COMMIT
+close "SQL_CUR0x7f5"
+
+-- => free
+BEGIN;declare "SQL_CUR0x7f6" cursor with hold for SELECT CAST("staff"."dept" AS TEXT) AS "dept" FROM "public"."staff" "staff" GROUP BY 1 ORDER BY 1 ASC NULLS FIRST;fetch 2048 in "SQL_CUR0x7f6"
+
+-- => free
+close "SQL_CUR0x7f6"
+
+-- => 42501
+declare "SQL_CUR0x7f7" cursor with hold for SELECT "visits"."age" AS "age", "visits"."dept" AS "dept" FROM "public"."visits" "visits" LIMIT 1000;fetch 2048 in "SQL_CUR0x7f7"

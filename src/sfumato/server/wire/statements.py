@@ -159,6 +159,9 @@ _SET = re.compile(
 _ISOLATION = re.compile(
     r"SET\s+(?:(?:SESSION\s+CHARACTERISTICS\s+AS|LOCAL|SESSION)\s+)?TRANSACTION\s[\w\s,]+", re.IGNORECASE
 )
+_OWN_ROLE = re.compile(
+    r"SET\s+(?:(?:SESSION|LOCAL)\s+)?(?:SESSION\s+AUTHORIZATION\s+DEFAULT|ROLE\s+(?:NONE|DEFAULT))", re.IGNORECASE
+)
 _VALUE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[^\s,;'\"]+", re.DOTALL)
 _SAVEPOINTS = re.compile(
     rf"(?:(?P<set>SAVEPOINT)|(?P<release>RELEASE)(?:\s+SAVEPOINT)?|"
@@ -293,6 +296,8 @@ def _setting_name(text: str) -> str:
 def _set(text: str) -> Statement | None:
     if _ISOLATION.fullmatch(text):
         return EmptyStatement("SET")
+    if _OWN_ROLE.fullmatch(text):  # as pools do when they take a connection back
+        return EmptyStatement("SET")
     if re.fullmatch(r"SET\s+(?:SESSION\s+AUTHORIZATION|ROLE)\b.*", text, re.IGNORECASE | re.DOTALL):
         raise unsupported("The role of a session cannot be changed.", "Connect as another analyst.")
     match = _SET.fullmatch(text)
@@ -310,6 +315,8 @@ def _set(text: str) -> Statement | None:
 
 
 def _reset(text: str) -> Statement | None:
+    if re.fullmatch(r"RESET\s+(?:SESSION\s+AUTHORIZATION|ROLE)", text, re.IGNORECASE):
+        return EmptyStatement("RESET")
     match = _RESET.fullmatch(text)
     if match is None:
         return None
