@@ -156,12 +156,11 @@ def _date(text: str) -> date | None:
 def timestamp(text: str, zoned: bool = False) -> datetime | None:
     """Read a time, or the beginning of a day, in small letters; None where it is neither.
 
-    It may say that it is in UTC; with `zoned`, that it has another offset from UTC.
+    It may say that it is in UTC; with `zoned`, that it has another offset from UTC. Digits behind the microseconds are
+    rounded, as in PostgreSQL: Go writes nine.
 
     >>> timestamp("2024-03-01t10:00:00z"), timestamp("2024-03-01 10:00+02")
     (datetime.datetime(2024, 3, 1, 10, 0), None)
-    Digits behind the microseconds are rounded, as in PostgreSQL; Go and Java write nine.
-
     >>> timestamp("2024-03-01 10:00+02", zoned=True)
     datetime.datetime(2024, 3, 1, 8, 0)
     """

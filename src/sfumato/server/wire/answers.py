@@ -29,6 +29,7 @@ from sfumato.server.wire.oids import Column
 from sfumato.server.wire.pg_catalog.catalogue import Catalogue
 from sfumato.server.wire.pg_catalog.compiled import Execution
 from sfumato.server.wire.pg_catalog.session_facts import SessionFacts
+from sfumato.server.wire.pg_catalog.view_references import find_references
 from sfumato.server.wire.ready import Answer, ReadyStatement
 from sfumato.server.wire.settings import BUDGET, Settings
 from sfumato.server.wire.sqlstates import Reported, WireError, reported, stale, unsupported, with_remedy
@@ -43,7 +44,7 @@ from sfumato.server.wire.statements import (
     split,
 )
 from sfumato.server.wire.temporary_views import TemporaryView, TemporaryViews
-from sfumato.server.wire.view_expansion import Expansion, find_references
+from sfumato.server.wire.view_expansion import Expansion
 from sfumato.server.wire.view_statements import CreateView, DropView
 from sfumato.server.wire.waiting import StatementWait
 

@@ -13,8 +13,9 @@ from sfumato.server.quota import Holding
 from sfumato.server.wire.memory import SessionMemory
 from sfumato.server.wire.oids import Column
 from sfumato.server.wire.pg_catalog.relations import relations
+from sfumato.server.wire.pg_catalog.view_references import ViewReferences
 from sfumato.server.wire.sqlstates import Reported, WireError, too_large
-from sfumato.server.wire.view_expansion import Expandable, Expansion, ViewReferences, closure, expand
+from sfumato.server.wire.view_expansion import Expandable, Expansion, closure, expand
 from sfumato.server.wire.view_statements import CreateView, DropView
 
 MAX_VIEWS = 100
