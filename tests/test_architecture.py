@@ -12,11 +12,10 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "src" / "sfumato"
 
-MATHEMATICS = ("errors", "exact", "certified", "randomness", "accounting", "sensitivity", "mechanisms")
+MATHEMATICS = ("errors", "exact", "caches", "certified", "randomness", "accounting", "sensitivity", "mechanisms")
 PATH = (
     "secure_files",
     "diagnostics",
-    "caches",
     "policy",
     "query",
     "language",

@@ -6,10 +6,10 @@ Proof: proofs/approvals.md
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from hashlib import sha256
 
 from sfumato.accounting.event import Event, from_json, to_json, unordered
+from sfumato.caches import remembered
 from sfumato.errors import RequestClosed
 from sfumato.ledger.chain import Row, RowKind, length_prefixed
 
@@ -56,7 +56,7 @@ def text_digest(account: str, sql: str, content: str) -> str:
     return f"{_RIGHTS}{sha256(length_prefixed(account, sql, price)).hexdigest()}"
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _unordered(event: str) -> str:
     return unordered(from_json(event))
 
