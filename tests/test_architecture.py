@@ -29,6 +29,7 @@ PATH = (
     "dataset",
     "question_cohorts",
     "prepare",
+    "granted_texts",
     "stored_answer",
     "kept_answers",
     "views",

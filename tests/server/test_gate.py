@@ -293,6 +293,8 @@ def test_answers_at_hand_have_few_bytes_for_each_account_however_wide_they_are(
             answer = await house.gate.ask(research, sql, render_unchanged, epsilon="1")
             assert len(answer.columns) == 3 + 8 * (number % 4)
             assert house.gate._answers.bytes_of("research") <= 150_000
+            kept_bytes = [release_bytes(entry.value) for entry in house.gate._answers._entries.values()]
+            assert sum(kept_bytes) <= 150_000 + release_bytes(kept)
         assert house.gate._answers.bytes_of("research") > 0
         again = await house.gate.ask(press, BY_DEPT, render_unchanged, epsilon="1")
         assert again.repeated

@@ -47,13 +47,13 @@ _SCHEMA = (
     _table("sfumato_sessions", SESSION_COLUMNS),
     _table("sfumato_once", ONCE_COLUMNS),
 )
-_LATER_COLUMNS = ("roles", "identity")
+_ADDED_COLUMNS = ("roles", "identity")
 """Columns of grants and sessions that older versions do not create: versions before 0.13 none of them."""
 _CONVERSION = (
     *(
         f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {column} text"
         for table in ("sfumato_grants", "sfumato_sessions")
-        for column in _LATER_COLUMNS
+        for column in _ADDED_COLUMNS
     ),
     _table("sfumato_once", ONCE_COLUMNS).replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS"),
 )
@@ -214,7 +214,7 @@ def _remove_grants(connection: Any, ids: list[str]) -> int:
 
 def _select(table: str, columns: tuple[str, ...], order: str) -> str:
     # a table of an older version lacks the later columns: they are null until the first change converts it
-    named = (f"to_jsonb(stored) ->> '{column}'" if column in _LATER_COLUMNS else column for column in columns)
+    named = (f"to_jsonb(stored) ->> '{column}'" if column in _ADDED_COLUMNS else column for column in columns)
     return " ".join(("SELECT", ", ".join(named), "FROM", table, "AS stored ORDER BY", order))
 
 
