@@ -12,11 +12,10 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "src" / "sfumato"
 
-MATHEMATICS = ("errors", "exact", "certified", "randomness", "accounting", "sensitivity", "mechanisms")
+MATHEMATICS = ("errors", "exact", "caches", "certified", "randomness", "accounting", "sensitivity", "mechanisms")
 PATH = (
     "secure_files",
     "diagnostics",
-    "caches",
     "policy",
     "query",
     "language",
@@ -30,6 +29,7 @@ PATH = (
     "dataset",
     "question_cohorts",
     "prepare",
+    "granted_texts",
     "stored_answer",
     "kept_answers",
     "views",

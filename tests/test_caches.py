@@ -1,6 +1,8 @@
 """Caches hold at most so many bytes, for each owner and in total; what they account for is what is there."""
 
+import ast
 import gc
+import re
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,8 +14,8 @@ import pytest
 from tests.paths.worlds import a_world, policy, write
 
 import sfumato
-from sfumato import prepare
-from sfumato.caches import SizedCache, size_of
+from sfumato import caches, prepare
+from sfumato.caches import SizedCache, remembered, size_of
 from sfumato.engines.sql import public
 
 
@@ -49,6 +51,64 @@ def test_what_is_used_stays_and_what_is_too_large_is_not_held() -> None:
     cache.put("large", "x" * 20_000)
     assert cache.get("large") is None
     assert cache.get("used") is not None
+
+
+def test_numbers_that_functions_remember_have_few_bytes_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caches, "MAX_NUMBER_BYTES", 100_000)
+    monkeypatch.setattr(caches, "_REMEMBERED", caches._Remembered())
+
+    @remembered(1 << 15)
+    def power(base: int, exponent: int) -> int:
+        return int(base**exponent)
+
+    @remembered(1 << 15)
+    def half(number: Fraction) -> Fraction:
+        return number / 2
+
+    for number in range(3000):
+        assert power(number, 100) == number**100
+        assert half(Fraction(number, 7)) == Fraction(number, 14)
+        kept = power.cache_info().currsize + half.cache_info().currsize
+        assert kept * 400 <= 100_000
+    hits = power.cache_info().hits
+    assert power(2999, 100) == 2999**100
+    assert power.cache_info().hits == hits + 1
+
+
+SMALL_CACHES = {
+    "accounting/binomial.py:_shrink",
+    "accounting/binomial.py:log_factorial",
+    "caches.py:_parts_of",
+    "certified/binary.py:exp_minus_bounds",
+    "engines/build_catalog.py:facts_of",
+    "language/curves.py:natural",
+    "language/lower_curves.py:_quick_natural",
+    "mechanisms/keys.py:share_of_delta",
+    "mechanisms/randomized_response.py:log_rounded_up",
+    "planning/bounding/candidates.py:candidate_thresholds",
+    "randomness/bernoulli.py:_remembered",
+    "randomness/discrete_gaussian.py:_prepare_sampler",
+    "randomness/guide.py:build_guide",
+    "randomness/health.py:_cutoff",
+    "release/intervals/noise_law.py:_quantiles",
+    "server/wire/pg_catalog/operators.py:regular_pattern",
+}
+"""Functions of few numbers each, or tables whose comment says their bytes: 4,096 of them need a few MiB at most."""
+
+
+def test_every_large_cache_is_limited_in_bytes() -> None:
+    package = Path(caches.__file__).parent
+    found = {
+        f"{path.relative_to(package).as_posix()}:{function.name}"
+        for path in package.rglob("*.py")
+        if path.relative_to(package).parts[0] not in ("lab", "learn", "local", "streams", "synthesis", "sealed")
+        for function in ast.walk(ast.parse(path.read_text()))
+        if isinstance(function, ast.FunctionDef)
+        for decorator in function.decorator_list
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "lru_cache"
+        if not (size := re.search(r"\d+", ast.unparse(decorator))) or int(size[0]) >= 256
+    }
+    assert found <= SMALL_CACHES
 
 
 def test_an_owner_that_is_gone_leaves_nothing() -> None:

@@ -42,6 +42,8 @@ class Requests:
     policy: Policy
     engine: Callable[[], Engine]
     """Return the snapshot that answers now."""
+    roles: tuple[str, ...] | None = None
+    """The roles that an identity provider gave the person who uses the account; None where the policy says them."""
 
     def file(
         self,
@@ -93,7 +95,7 @@ class Requests:
         for found in self.list(MAX_OPEN_REQUESTS):
             if (found.state, found.sql, found.price) == (RequestState.APPROVED, text, stated):
                 return found
-        return self.get(approvals.file_rights(self.payer, text, reason, stated))
+        return self.get(approvals.file_rights(self.payer, text, reason, stated, self.roles))
 
     def review(self, request: object) -> Quote:
         """Show the owner what the question of a request would cost, and which names its analyst lacks; or refuse it."""
@@ -103,20 +105,24 @@ class Requests:
         quote = make_quote(asked.plan)
         if not names:
             return quote
-        lacking = f"{found.account} may not use {', '.join(map(approvals.name_text, names))}."
+        who = found.account if found.roles is None else f"{found.account} (roles: {', '.join(found.roles)})"
+        lacking = f"{who} may not use {', '.join(map(approvals.name_text, names))}."
         return replace(quote, notes=(lacking, *quote.notes))
 
     def _with_missing_names(self, found: BudgetRequest) -> tuple[Prepared, tuple[GrantedName, ...]]:
-        """Prepare a question for its analyst with the names of its text that they lack, added one by one."""
+        """Prepare a question for its analyst with the names of its text that they lack, added one by one.
+
+        Where an identity provider says the roles, they lack what those lacked with which the request was filed.
+        """
         epsilon, within, delta = (found.price.get(name) for name in ("epsilon", "within", "delta"))
         price = RequestedPrice(epsilon, within, None, delta, beyond_own_cap=True)
         names: tuple[GrantedName, ...] = ()
         while True:
-            preparer = QueryPreparer(self.policy, found.account, self.payer.ledger, names)
+            preparer = QueryPreparer(self.policy, found.account, self.payer.ledger, names, roles=found.roles)
             try:
                 return preparer.prepare(found.sql, None, price, None, self.engine()), names
             except UnknownName as refusal:
-                more = missing_names(self.policy, found.account, found.sql, names, refusal)
+                more = missing_names(self.policy, found, names, refusal)
             if not more:
                 return self.prepare(found.sql, None, price), names  # refused to the owner, in the owner's words
             names = (*names, *more)
@@ -197,13 +203,13 @@ class Requests:
 
 
 def missing_names(
-    policy: Policy, account: str, sql: str, granted: Collection[GrantedName], refusal: UnknownName
+    policy: Policy, found: BudgetRequest, granted: Collection[GrantedName], refusal: UnknownName
 ) -> tuple[GrantedName, ...]:
-    """Return the declared names, each spelled in the text, that an account lacks and a refusal missed."""
+    """Return the declared names, each spelled in a request's text, that its account lacks and a refusal missed."""
     if refusal.undeclared is None:
         return ()
-    (kind, typed), rights = refusal.undeclared, rights_of(policy, account, granted)
-    name, text = fold_name(typed), fold_name(sql)
+    (kind, typed), rights = refusal.undeclared, rights_of(policy, found.account, granted, claimed=found.roles)
+    name, text = fold_name(typed), fold_name(found.sql)
     tables = [table for table in policy.tables if fold_name(table.name) in text]
     if kind == "table":
         return tuple((name, "") for table in tables if fold_name(table.name) == name and not rights.may_use_table(name))

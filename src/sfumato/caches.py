@@ -1,15 +1,19 @@
-"""Caches that are limited in bytes, for each owner and in total."""
+"""Caches that are limited in bytes: values by owner, and numbers that functions have computed."""
 
+import functools
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache, partial
+from functools import lru_cache, partial, update_wrapper
 from itertools import chain
 from sys import getsizeof
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T")
+MAX_NUMBER_BYTES = 1 << 24
+"""Bytes of all numbers together that `remembered` functions keep in one process, about."""
 _ATOMS = frozenset((type(None), bool, int, float, complex, str, bytes))
 _ABSENT = object()
 _OVERHEAD_BYTES = 400
@@ -110,6 +114,51 @@ class SizedCache:
         self._bytes[entry.owner] -= entry.size
         if not self._owned[entry.owner]:
             del self._owned[entry.owner], self._bytes[entry.owner]
+
+
+class _Remembered:
+    """The caches of all `remembered` functions, and the bytes that were put into them since they began anew."""
+
+    def __init__(self) -> None:
+        self.caches: list[functools._lru_cache_wrapper[Any]] = []
+        self.bytes = 0
+
+    def count(self, size: int) -> None:
+        """Count one more result. Threads may lose a few bytes of each other's: the limit is approximate."""
+        self.bytes += size
+        if self.bytes > MAX_NUMBER_BYTES:
+            self.bytes = 0
+            for cache in self.caches:
+                cache.cache_clear()
+
+
+_REMEMBERED = _Remembered()
+
+
+def remembered(most: int) -> Callable[[Callable[..., T]], "functools._lru_cache_wrapper[T]"]:
+    """Remember the last results of a function of numbers, at most so many, and with all such functions so many bytes.
+
+    A hit costs what one of `lru_cache` costs. Results are counted when they are computed. Beyond MAX_NUMBER_BYTES all
+    these functions forget everything and compute anew: what they return never depends on it.
+
+    >>> @remembered(2)
+    ... def square(number: int) -> int:
+    ...     return number * number
+    >>> square(3), square(3), square.cache_info().hits
+    (9, 9, 1)
+    """
+
+    def decorate(function: Callable[..., T]) -> "functools._lru_cache_wrapper[T]":
+        def counted(*arguments: Any, **named: Any) -> T:
+            result = function(*arguments, **named)
+            _REMEMBERED.count(_OVERHEAD_BYTES + size_of((arguments, named, result)))
+            return result
+
+        cache = lru_cache(maxsize=most)(update_wrapper(counted, function))
+        _REMEMBERED.caches.append(cache)
+        return cache
+
+    return decorate
 
 
 def size_of(thing: object, counted: Iterable[object] = ()) -> int:

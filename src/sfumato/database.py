@@ -17,6 +17,7 @@ from sfumato.engines.opening import open_engine
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.engines.snapshot_status import has_changed
 from sfumato.errors import BadParameter, BudgetExhausted, PolicyChanged, Refusal, Setting
+from sfumato.granted_texts import describe_as_granted
 from sfumato.ledger.affordable_price import afforded
 from sfumato.ledger.cohorts import named_cohort
 from sfumato.ledger.history import HISTORY_PAGE, page_of
@@ -29,10 +30,10 @@ from sfumato.planning.quote import Quote, for_household, make_quote
 from sfumato.planning.workload import parse_weights
 from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash
-from sfumato.policy.policy import Policy, Preview, Sharing
+from sfumato.policy.policy import Policy, Sharing
 from sfumato.policy.rights import visible_policy
 from sfumato.prepare import Derivation, Prepared, QueryPreparer, RequestedPrice
-from sfumato.query.describe import QueryDescription, describe_query
+from sfumato.query.describe import QueryDescription
 from sfumato.query.types import Type
 from sfumato.question_cohorts import paying_of
 from sfumato.randomness.identity import fresh_id
@@ -265,7 +266,7 @@ class Database:
 
     def describe(self, sql: str, types: Mapping[str, Type], arrays: Collection[str] = ()) -> QueryDescription:
         """Return the columns and parameters of a question with their types, before it has values or a price."""
-        return describe_query(sql, self.catalog, types, arrays, self.policy.preview is Preview.SYNTHETIC)
+        return describe_as_granted(self._preparation, sql, types, arrays, self.policy, self.engine)
 
     def columns(self) -> dict[str, dict[str, str]]:
         """Return every table of the policy with its columns and their types, as questions may name them."""
@@ -346,8 +347,8 @@ class Database:
     def requests(self) -> Requests:
         """Requests for one question beyond an analyst's cap or rights: an analyst files them, the owner decides."""
         self._check_open()
-        paid = partial(is_known, finder=self._finder)
-        return Requests(self.payer, self.prepare, paid, self.ask, self.policy, self._shared.current)
+        paid, roles = partial(is_known, finder=self._finder), self._preparation.roles
+        return Requests(self.payer, self.prepare, paid, self.ask, self.policy, self._shared.current, roles)
 
     def entry(self, receipt: str) -> Entry | None:
         """Return the charge of this account that was answered under a receipt; None where there is none."""

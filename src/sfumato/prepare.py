@@ -221,7 +221,8 @@ class QueryPreparer:
         self._account = account
         self._ledger = ledger
         self._rights = rights_of(policy, account, granted, claimed=roles)
-        self._roles = roles
+        self.roles = roles
+        """The roles that an identity provider gave; None where the policy says them."""
         self.shows_cohorts = may_see_cohorts(policy, account, roles)
         self._visible: tuple[Catalog, Catalog] | None = None
         """The last whole catalog, and what this account may use of it."""
@@ -248,20 +249,10 @@ class QueryPreparer:
         clock = PlanningClock()
         return self.prepare_analysed(self._read(sql, parameters, engine, clock), price, key, engine, clock)
 
-    def prepare_granted(
-        self, sql: str, parameters: object, price: RequestedPrice, key: str | None, engine: Engine
-    ) -> Prepared | None:
-        """Read a question with the names that the owner has granted for exactly this text; None where there are none.
-
-        Only a grant may pay for it. Proof: proofs/approvals.md, 9
-        """
-        if self._rights.complete:
-            return None
-        text = inline_parameters(sql, bind(parameters))
-        if not (names := granted_names(self._ledger, self._account, text)):
-            return None
-        wider = QueryPreparer(self._policy, self._account, self._ledger, names, roles=self._roles)
-        return replace(wider.prepare(text, None, price, key, engine), only_granted=True)
+    def with_granted_names(self, text: str) -> "QueryPreparer | None":
+        """Return a preparer with the names that the owner has granted for exactly this text; None where none are."""
+        names = () if self._rights.complete else granted_names(self._ledger, self._account, text)
+        return QueryPreparer(self._policy, self._account, self._ledger, names, roles=self.roles) if names else None
 
     def prepare_analysed(
         self,

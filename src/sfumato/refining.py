@@ -16,6 +16,7 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.engines.aggregates import Aggregates
 from sfumato.engines.engine import Engine
 from sfumato.errors import EngineFailed, Refusal
+from sfumato.granted_texts import prepare_as_granted
 from sfumato.kept_answers import from_stored_measurements
 from sfumato.ledger.history import Entry
 from sfumato.ledger.ledger import Ledger
@@ -31,7 +32,7 @@ from sfumato.randomness.source import Source
 from sfumato.release.measured_order import in_plan_order
 from sfumato.release.noisy import NoisyGroup, NoisyResult, noisy_from_json
 from sfumato.release.receipt import receipt_from_json
-from sfumato.stored_answer import MEASURED_ORDER, StoredAnswer, prepare_as_granted
+from sfumato.stored_answer import MEASURED_ORDER, StoredAnswer
 from sfumato.views import ViewFinder, asks_for_what_is_known, from_views, nominal_price, not_known
 
 Scales = Mapping[tuple[str, str], Fraction]

@@ -9,6 +9,7 @@ from sfumato.accounting.event import Composed, Event, LaplaceRefinement
 from sfumato.engines.engine import Engine
 from sfumato.errors import BadParameter, UnknownName, quote_value
 from sfumato.exact import integer
+from sfumato.granted_texts import prepare_as_granted
 from sfumato.ledger.charge import Charge
 from sfumato.ledger.history import Entry
 from sfumato.ledger.payer import ChargedRelease, Payer
@@ -150,22 +151,6 @@ class StoredAnswer:
                 f"Say which, for example question=1; the last is question={together}.",
             )
         return integer(place, "question", 1) - 1
-
-
-def prepare_as_granted(
-    preparer: QueryPreparer, sql: str, parameters: object, price: RequestedPrice, key: str | None, engine: Engine
-) -> Prepared:
-    """Prepare a question; where it names what the account may not use, with what the owner granted for this text."""
-    try:
-        return preparer.prepare(sql, parameters, price, key, engine)
-    except UnknownName as refusal:
-        if refusal.undeclared is None:
-            raise
-        refused = refusal
-    granted = preparer.prepare_granted(sql, parameters, price, key, engine)
-    if granted is None:
-        raise refused
-    return granted
 
 
 def no_such_answer() -> UnknownName:

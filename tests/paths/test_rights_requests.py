@@ -11,10 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from click.testing import CliRunner
 from tests.paths.test_rights import HIDDEN, POLICY, _write
-from tests.server.running import Running
+from tests.server.running import WIRE, Running
 from tests.server.test_console import send
 
 import sfumato
@@ -226,6 +227,45 @@ def test_rights_are_granted_under_the_policy_that_the_ledger_has(tmp_path: Path)
             assert now.requests.approve(filed.id).state is RequestState.APPROVED
 
 
+@pytest.mark.parametrize("listed", [True, False], ids=["the policy lists their roles", "the claims alone say them"])
+def test_rights_by_claims_are_granted_for_one_text_and_still_limit_its_use(tmp_path: Path, listed: bool) -> None:
+    policy = deepcopy(POLICY)
+    policy["roles"]["counts"] = {"tables": ["visits"], "columns": ["visits.dept"]}
+    policy["analysts"]["anna"] = {"epsilon": 400} | ({"roles": ["statistician", "counts"]} if listed else {})
+    sql, price = "SELECT zzq_diagnosis, SUM(cost) AS c FROM visits GROUP BY zzq_diagnosis", Price(epsilon="1/2")
+    with (
+        sfumato.open(_write(tmp_path, policy)) as owner,
+        owner.as_analyst("anna", ("statistician",)) as anna,
+        owner.as_analyst("anna", ("counts",)) as narrow,
+        owner.as_analyst("anna", ()) as nothing,
+    ):
+        filed = anna.requests.file(sql, reason="r", **price)
+        assert "statistician" not in str(request_document(filed))  # which roles the policy has is the owner's to see
+        with pytest.raises(UnknownName):
+            anna.describe(sql, {})
+        assert (
+            owner.requests.review(filed.id).notes[0] == "anna (roles: statistician) may not use visits.zzq_diagnosis."
+        )
+        assert owner.requests.approve(filed.id).names == ("visits.zzq_diagnosis",)
+        columns = anna.describe(sql, {}).columns
+        assert [(name, type.value) for name, type in columns] == [("zzq_diagnosis", "text"), ("c", "integer")]
+        for others, text in ((anna, f"{sql} ORDER BY c"), (narrow, sql), (nothing, sql)):
+            for look in (others.ask, others.explain):
+                with pytest.raises(UnknownName):
+                    look(text, **price)
+            with pytest.raises(UnknownName):
+                others.describe(text, {})
+        assert owner.budget().used == 0
+        answer = anna.ask(sql, **price)
+        assert owner.budget().used > 0 == anna.budget().used
+        assert anna.reopen(answer.receipt.id).rows() == anna.ask(sql, **price).rows() == answer.rows()
+        for others in (narrow, nothing):
+            for again in (partial(others.ask, sql, **price), partial(others.reopen, answer.receipt.id)):
+                with pytest.raises(UnknownName):
+                    again()
+        owner.verify()
+
+
 CLINIC = """name = "clinic"
 source = "csv:data"
 budget = { epsilon = 30, delta = 0 }
@@ -271,6 +311,9 @@ def test_requests_for_rights_over_http_and_in_the_console(clinic: Path) -> None:
             assert owner.requests.approve(filed.id).names == ("visits.zzq_diagnosis",)
             release = analyst.requests.ask(filed.id)
             assert analyst.requests.get(filed.id).receipt == release.receipt.id
+            counted = "SELECT COUNT(zzq_diagnosis) AS n FROM visits"
+            assert owner.requests.approve(analyst.requests.file(counted, reason="psql", epsilon="1/2").id).names
+        _ask_by_psycopg(running, counted)
         form = {"sql": TEXTS[1], "epsilon": "0.5", "by": "epsilon"}
         refused = send(running, "POST", "/ask-here", form, "anna")
         assert b"your role lacks" in refused.body
@@ -288,6 +331,19 @@ def test_requests_for_rights_over_http_and_in_the_console(clinic: Path) -> None:
         assert send(running, "POST", "/ask-here", form, "anna").status == 303
         assert "The answer" in send(running, "GET", "/approvals", None, "anna").body.decode()
     assert "Traceback" not in running.out
+
+
+def _ask_by_psycopg(running: Running, sql: str) -> None:
+    """The text is described before it is asked; another text of the same names is not."""
+    port = WIRE.search(running.out)
+    assert port is not None
+    place = f"host=127.0.0.1 port={port[3]} user=anna dbname=clinic sslmode=disable"
+    with psycopg.connect(place, password=running.secrets["anna"].password, autocommit=True) as session:
+        session.execute("SET sfumato.epsilon = '0.5'")
+        with pytest.raises(psycopg.errors.UndefinedColumn):
+            session.execute(sql.replace("COUNT", "count").encode(), prepare=True)
+        answer = session.execute(sql.encode(), prepare=True).fetchall()
+        assert session.execute(sql.encode(), prepare=False).fetchall() == answer
 
 
 def test_requests_for_rights_on_the_command_line(clinic: Path) -> None:

@@ -28,6 +28,7 @@ from tests.planted.planning_bugs import PLANNING_BUGS
 from tests.planted.reloading_bugs import RELOADING_BUGS
 from tests.planted.running_bugs import RUNNING_BUGS
 from tests.planted.selected_keys_bugs import SELECTED_KEYS_BUGS
+from tests.planted.server2_bugs import SERVER2_BUGS
 from tests.planted.server_bugs import SERVER_BUGS
 from tests.planted.two_owners_bugs import TWO_OWNERS_BUGS
 from tests.planted.vector_bugs import VECTOR_BUGS
@@ -69,4 +70,5 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *PAPERS_BUGS,
     *NOISY_VALUES_BUGS,
     *TWO_OWNERS_BUGS,
+    *SERVER2_BUGS,
 )

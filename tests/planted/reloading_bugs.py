@@ -72,14 +72,14 @@ RELOADING_BUGS: tuple[Bug, ...] = (
         ("server/gate.py", "question = (caller.view, version", "question = (caller.account, version"),
         (
             "server/gate.py",
-            "self._kept(check_public_rows(ask()), caller.view, request_digest)",
-            "self._kept(check_public_rows(ask()), caller.account, request_digest)",
+            "key = (caller.view, release.receipt.version, request_digest)",
+            "key = (caller.account, release.receipt.version, request_digest)",
         ),
     ),
     planned(
         "a password that was drawn with a role has all rights",
         _ROLES,
-        ("server/console/sign_on.py", "PASSWORD_SECONDS, grant.roles)", "PASSWORD_SECONDS)"),
+        ("server/console/sign_on.py", "PASSWORD_SECONDS, grant.roles, grant", "PASSWORD_SECONDS, None, grant"),
     ),
     planned(
         "a token that names no role of the policy has all rights",

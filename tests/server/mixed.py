@@ -1,9 +1,10 @@
 """An hour of mixed traffic: `python -m tests.server.mixed --minutes 60`.
 
 First each account fills its cache of questions, which is limited in bytes, with prices that cost nothing. Then analysts
-ask over HTTP, psycopg and in the console, new questions and known ones, beside clients without a grant and
-reloads of the policy. Every reply must be the expected one, every new question is charged once, and the memory of the
-server must not grow: the command prints its slope over the second half of the run and fails above a limit.
+ask over HTTP, psycopg and in the console, new questions at ever new prices and known ones, beside refused questions,
+clients without a grant and reloads of the policy. Every reply must be the expected one, every new question is charged
+once, and the memory of the server must not grow: the command prints it every ten minutes with its slope over the last
+two thirds of the run, and fails above a limit.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
@@ -26,11 +28,16 @@ from tests.server.running import WIRE, Running
 import sfumato
 
 EPSILON = Fraction(1, 1000)
-MAX_SLOPE_MIB_PER_HOUR = 20.0
-"""A slope above this over the second half of a run of at least five minutes fails."""
+MAX_SLOPE_MIB_PER_HOUR = 5.0
+"""A slope above this over the last two thirds of a run of at least half an hour fails."""
 SAMPLE_SECONDS = 1.0
+RELOAD_SECONDS = 60.0
+"""Seconds between two writes of the policy."""
+_WRITES_PER_CHANGE = 10
+"""Every tenth write changes a price, so that the server opens the dataset anew; the others change a comment."""
 _BOUNDS = [(low, high) for low in range(99) for high in range(low + 1, 100)]
 _DEPTS = ["'er'", "'icu'", "'surgery'", "'er', 'icu'", "'er', 'surgery'", "'icu', 'surgery'"]
+_COUNT, _PRICE = "SELECT COUNT(*) AS n FROM visits", "price = "
 _TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
 
 
@@ -46,20 +53,28 @@ class Traffic:
 
     @property
     def slope(self) -> float:
-        """MiB per hour over the second half, by least squares."""
-        half = self.memory[len(self.memory) // 2 :]
-        times, sizes = [time for time, _ in half], [size / 2**20 for _, size in half]
+        """MiB per hour over the last two thirds, by least squares."""
+        later = self.memory[len(self.memory) // 3 :]
+        times, sizes = [time for time, _ in later], [size / 2**20 for _, size in later]
         middle, mean = sum(times) / len(times), sum(sizes) / len(sizes)
         spread = sum((time - middle) ** 2 for time in times) or 1.0
         return 3600 * sum((t - middle) * (s - mean) for t, s in zip(times, sizes, strict=True)) / spread
 
     def __str__(self) -> str:
-        first, last = self.memory[len(self.memory) // 2][1], self.memory[-1][1]
         return (
-            f"{sum(self.requests.values()):,} requests ({self.requests}), {self.charged:,} charges; resident "
-            f"{self.memory[0][1] / 2**20:.1f} MiB at the start, {first / 2**20:.1f} at half time, "
-            f"{last / 2**20:.1f} at the end; slope over the second half {self.slope:+.2f} MiB per hour"
+            f"{sum(self.requests.values()):,} rounds ({self.requests}), {self.charged:,} charges; resident MiB: "
+            f"{', '.join(self.curve())}; slope over the last two thirds {self.slope:+.2f} MiB per hour"
         )
+
+    def curve(self) -> list[str]:
+        """Return the resident memory at the start, every ten minutes and at the end, in MiB."""
+        marks = [
+            at for at, (seconds, _) in enumerate(self.memory) if at and seconds // 600 > self.memory[at - 1][0] // 600
+        ]
+        return [
+            f"{self.memory[at][1] / 2**20:.1f} after {self.memory[at][0] / 60:.0f} min"
+            for at in (0, *marks, len(self.memory) - 1)
+        ]
 
 
 class _Course:
@@ -70,17 +85,18 @@ class _Course:
         self.server, self.end, self.pause = server, time.monotonic() + seconds, pause
         self.place = f"host=127.0.0.1 port={found[3]} user=press dbname=clinic password={password} sslmode=disable"
         self.traffic = Traffic()
-        self.numbers = count()
+        self.numbers, self.writes = count(), count()
         self.counting = threading.Lock()
 
-    def new_question(self) -> str:
-        """Return a question that no other answer contains."""
+    def new_question(self) -> tuple[str, str]:
+        """Return a question that no other answer contains, and its price, which no other has."""
         with self.counting:
             number = next(self.numbers)
             self.traffic.charged += 1
         pair, chosen = number % len(_BOUNDS), number // len(_BOUNDS) % len(_DEPTS)
         low, high = _BOUNDS[pair]
-        return f"SELECT COUNT(*) AS n FROM visits WHERE cost >= {low} AND cost < {high} AND dept IN ({_DEPTS[chosen]})"  # noqa: S608
+        sql = f"SELECT COUNT(*) AS n FROM visits WHERE cost >= {low} AND cost < {high} AND dept IN ({_DEPTS[chosen]})"  # noqa: S608
+        return sql, f"{float(EPSILON):.3f}{number:07d}"
 
     def repeat(self, name: str, step: Callable[[], None]) -> None:
         """Do something until the end, and count it."""
@@ -95,27 +111,40 @@ class _Course:
 
     def by_http(self) -> None:
         with sfumato.connect(self.server.url, token=self.server.token()) as database:
-            sql = self.new_question()
-            answer = database.ask(sql, epsilon=str(EPSILON))
-            assert database.ask(sql, epsilon=str(EPSILON)).rows() == answer.rows()
+            sql, price = self.new_question()
+            answer = database.ask(sql, epsilon=price)
+            assert database.ask(sql, epsilon=price).rows() == answer.rows()
             assert database.reopen(answer.receipt.id).rows() == answer.rows()
-            database.explain(sql, epsilon="0.5")
+            database.explain(sql, epsilon=f"0.5{price[2:]}")
             database.budget()
             assert database.history(20)
+            for wrong in ("SELECT cost FROM visits", "SELECT COUNT(*) FROM none", "SELECT"):
+                with suppress(sfumato.Refusal):
+                    database.ask(wrong, epsilon=price)
+                    raise AssertionError(wrong)
+            with suppress(sfumato.Refusal):
+                database.ask(_COUNT, epsilon="40000")
+                raise AssertionError("beyond the cap")
 
     def by_psycopg(self) -> None:
         with psycopg.connect(self.place, autocommit=True, connect_timeout=60) as session:
-            session.execute(f"SET sfumato.epsilon = '{float(EPSILON)}'")
-            sql = self.new_question().encode()
+            question, price = self.new_question()
+            session.execute(f"SET sfumato.epsilon = '{price}'")
+            sql = question.encode()
             assert session.execute(sql).fetchone() == session.execute(sql).fetchone()
+            assert session.execute(sql, prepare=True).fetchone() is not None
             assert session.execute(_TABLES.encode()).fetchall()
+            with suppress(psycopg.Error):
+                session.execute(b"SELECT nothing FROM visits")
+                raise AssertionError("a column that does not exist")
 
     def by_console(self) -> None:
         server = self.server
         form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": server.url.rstrip("/")}
         reply = server.request("POST", "/login", urlencode({"token": server.token("visitor")}), form, None)
         cookie = reply.headers["set-cookie"].partition(";")[0]
-        fields = {"sql": self.new_question(), "epsilon": str(float(EPSILON)), "by": "epsilon"}
+        sql, price = self.new_question()
+        fields = {"sql": sql, "epsilon": price, "by": "epsilon"}
         answer = server.form("/ask-here", fields, cookie)
         assert answer.status == 303, answer.status
         page = answer.headers["location"].partition("#")[0]
@@ -132,11 +161,13 @@ class _Course:
         assert server.get("/ready", None).status == 200
 
     def by_owner(self) -> None:
-        """Write the same policy with another comment, and have everything read again."""
-        path = self.server.policy
-        path.write_text(f"# {next(self.numbers)}\n" + path.read_text().partition("\n")[2])
+        """Write the policy with another comment, sometimes with another price, and have everything read again."""
+        path, number = self.server.policy, next(self.writes)
+        words = path.read_text().partition("\n")[2].partition(_PRICE)[0]
+        price = f'{_PRICE}"{1 + number // _WRITES_PER_CHANGE % 50}%"\n'
+        path.write_text(f"# {number}\n{words}{price if number >= _WRITES_PER_CHANGE else ''}")
         self.server.process.send_signal(signal.SIGHUP)
-        time.sleep(min(5.0, max(0.0, self.end - time.monotonic())))
+        time.sleep(min(RELOAD_SECONDS, max(0.0, self.end - time.monotonic())))
 
 
 def run(folder: Path, seconds: float, pause: float, prices: int = 0) -> Traffic:
@@ -152,7 +183,11 @@ def run(folder: Path, seconds: float, pause: float, prices: int = 0) -> Traffic:
         for thread in threads:
             thread.start()
         while any(thread.is_alive() for thread in threads):
-            course.traffic.memory.append((time.monotonic() - begun, server.memory()))
+            seconds = time.monotonic() - begun
+            if course.traffic.memory and seconds // 600 > course.traffic.memory[-1][0] // 600:
+                sys.stdout.write(f"{server.memory() / 2**20:.1f} MiB after {seconds / 60:.0f} minutes\n")
+                sys.stdout.flush()
+            course.traffic.memory.append((seconds, server.memory()))
             threads[0].join(SAMPLE_SECONDS)
             time.sleep(0 if threads[0].is_alive() else 0.05)
         assert course.traffic.failures == []
@@ -179,13 +214,13 @@ def main() -> None:
     """Run it by hand."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--minutes", type=float, default=60)
-    options.add_argument("--pause", type=float, default=0.2, help="Seconds between two rounds of one kind of traffic.")
-    options.add_argument("--prices", type=int, default=1500, help="Questions that fill the cache of each account.")
+    options.add_argument("--pause", type=float, default=0.5, help="Seconds between two rounds of one kind of traffic.")
+    options.add_argument("--prices", type=int, default=2500, help="Questions that fill the cache of each account.")
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         traffic = run(Path(folder), given.minutes * 60, given.pause, given.prices)
     sys.stdout.write(f"{traffic}\n")
-    if given.minutes >= 5 and traffic.slope > MAX_SLOPE_MIB_PER_HOUR:
+    if given.minutes >= 30 and traffic.slope > MAX_SLOPE_MIB_PER_HOUR:
         sys.exit("The memory of the server grows.")
 
 

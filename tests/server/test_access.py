@@ -18,6 +18,7 @@ from tests.server.wire.served import Bare, served
 from sfumato.backups.backup import back_up
 from sfumato.cli import main
 from sfumato.errors import BadParameter, GrantsDamaged
+from sfumato.policy.canonical import identity_digest
 from sfumato.policy.policy import Policy
 from sfumato.policy.reading import read_policy
 from sfumato.server.grant_stores import postgres as postgres_store
@@ -150,18 +151,23 @@ def test_sessions_are_shared_listed_and_ended_apart_from_tokens(store: Open) -> 
     assert Sessions(other, CLOCK).grant_of(second) is None
 
 
+def _digest(grants: Grants) -> str:
+    assert grants.policy.identity is not None
+    return identity_digest(grants.policy.identity)
+
+
 def test_a_session_without_a_token_ends_alone(store: Open) -> None:
     grants = store()
     grants.ready()
-    named = grants.identity_grant("research", CLOCK(), CLOCK() + 600)
+    named = grants.identity_grant("research", CLOCK(), CLOCK() + 600, identity=_digest(grants))
     assert named is not None
     identity = Sessions(grants, CLOCK).begin(named)
     found = Sessions(grants, CLOCK).grant_of(identity)
     assert found is not None
     assert (found.account, found.kind) == ("research", GrantKind.SESSION)
     assert grants.stands(found)
-    assert grants.identity_grant("stranger", CLOCK(), None) is None
-    assert grants.identity_grant("", CLOCK(), None) is None
+    assert grants.identity_grant("stranger", CLOCK(), None, identity=_digest(grants)) is None
+    assert grants.identity_grant("", CLOCK(), None, identity=_digest(grants)) is None
     Sessions(grants, CLOCK).end(identity)
     assert not grants.stands(found)
     grants.close()

@@ -26,9 +26,11 @@ from sfumato.errors import (
     Stopping,
     UnknownName,
 )
+from sfumato.server import gate as gate_module
 from sfumato.server.audit import Audit, audit_path
 from sfumato.server.gate import Caller, GateLimits, Gateway, render_unchanged
 from sfumato.server.grants import Grants
+from sfumato.server.rendered import release_bytes
 from sfumato.server.watch import PolicyWatch
 
 
@@ -274,3 +276,44 @@ def test_long_texts_under_many_keys_fill_no_memory(house: House) -> None:
         assert tracemalloc.get_traced_memory()[0] < 5_000_000
     finally:
         tracemalloc.stop()
+
+
+def test_answers_at_hand_have_few_bytes_for_each_account_however_wide_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate_module, "MAX_ACCOUNT_ANSWER_BYTES", 150_000)
+    house = House(tmp_path)
+
+    async def course() -> None:
+        research, press = house.caller("research"), house.caller("press")
+        kept = await house.gate.ask(press, BY_DEPT, render_unchanged, epsilon="1")
+        for number in range(12):  # one measurement: each text after the first is free
+            columns = ", ".join(f"COUNT(*) + {number} AS n{at}" for at in range(2 + 8 * (number % 4)))
+            sql = f"SELECT dept, {columns} FROM visits GROUP BY dept"  # noqa: S608
+            answer = await house.gate.ask(research, sql, render_unchanged, epsilon="1")
+            assert len(answer.columns) == 3 + 8 * (number % 4)
+            assert house.gate._answers.bytes_of("research") <= 150_000
+            kept_bytes = [release_bytes(entry.value) for entry in house.gate._answers._entries.values()]
+            assert sum(kept_bytes) <= 150_000 + release_bytes(kept)
+        assert house.gate._answers.bytes_of("research") > 0
+        again = await house.gate.ask(press, BY_DEPT, render_unchanged, epsilon="1")
+        assert again.repeated
+        assert again.values is kept.values  # at hand: another account pushes nothing out
+
+    asyncio.run(course())
+    house.database.close()
+
+
+def test_the_bytes_of_an_answer_are_about_those_that_python_allocates(house: House) -> None:
+    columns = ", ".join(f"AVG(cost) + {at} AS a{at}, COUNT(*) + {at} AS n{at}" for at in range(40))
+    sql = f"SELECT cost, {columns} FROM visits WHERE cost >= 0 GROUP BY cost"  # noqa: S608
+    house.database.ask(sql, epsilon="1").intervals()
+    gc.collect()
+    tracemalloc.start()
+    answer = house.database.ask(sql, epsilon="1")
+    answer.intervals()
+    gc.collect()
+    allocated = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert len(answer) == 101
+    assert 0.8 * allocated < release_bytes(answer) < 4 * allocated

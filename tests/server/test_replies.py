@@ -15,6 +15,7 @@ from tests.server.clinic import COUNT, make_clinic
 from tests.server.virtual import VirtualClock, exchange, scope_of
 
 import sfumato
+from sfumato.caches import SizedCache
 from sfumato.database import Database
 from sfumato.release.release import Release
 from sfumato.server import formats, routes
@@ -165,14 +166,14 @@ def test_requests_that_wait_hold_no_answer(way: str, tmp_path: Path, monkeypatch
     async def course() -> None:
         async with serving(tmp_path) as served:
             receipt = await served.charged()
-            served.gate._answers.clear()
+            served.gate._answers.renew()
             for name in ("ask", "ask_all", "reopen", "history"):
                 monkeypatch.setattr(Database, name, opens(getattr(Database, name)))
             for name in ("answer_document", "encoded", "csv_pieces"):
                 monkeypatch.setattr(formats, name, encodes(getattr(formats, name)))
             for name in ("answer_document", "charge_document"):
                 monkeypatch.setattr(routes, name, encodes(getattr(routes, name)))
-            monkeypatch.setattr("sfumato.server.gate._MAX_CACHED_ROWS", -1)
+            monkeypatch.setattr(SizedCache, "put", lambda *_, **__: None)  # no answer is kept at hand
             method, path, body = WAYS[way]
             asked = [served.ask(method, path.format(receipt=receipt), body) for _ in range(60)]
             for one in asked:

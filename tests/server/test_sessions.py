@@ -6,6 +6,7 @@ from time import time
 import pytest
 from tests.server.clinic import make_clinic
 
+from sfumato.policy.canonical import identity_digest
 from sfumato.policy.policy import Policy
 from sfumato.policy.reading import read_policy
 from sfumato.server import sessions as module
@@ -87,6 +88,10 @@ def test_their_number_is_bounded_and_one_account_ends_only_its_own(
         pytest.param(IDENTITY, None, "", id="the provider was removed"),
         pytest.param(IDENTITY, None, WITH_ROLES, id="roles come from claims now"),
         pytest.param(WITH_ROLES, ("low",), WITH_ROLES.replace("low", "other"), id="the role was removed"),
+        pytest.param(IDENTITY, None, IDENTITY.replace("login.", "other."), id="another issuer"),
+        pytest.param(IDENTITY, None, IDENTITY.replace('"sfumato"', '"other"'), id="another audience"),
+        pytest.param(IDENTITY, None, f'{IDENTITY}analyst = "claims.sub"\n', id="another claim names people"),
+        pytest.param(WITH_ROLES, ("low",), WITH_ROLES.replace("groups", "roles"), id="another claim names roles"),
     ],
 )
 def test_a_session_of_the_provider_counts_under_the_policy_in_force(
@@ -100,12 +105,19 @@ def test_a_session_of_the_provider_counts_under_the_policy_in_force(
     grants = Grants(policy(before))
     grants.ready()
     sessions = Sessions(grants)
-    grant = grants.identity_grant("research", time(), None, claimed)
+    identity = grants.policy.identity
+    assert identity is not None
+    digest = identity_digest(identity)
+    grant = grants.identity_grant("research", time(), None, claimed, identity=digest)
     assert grant is not None
     by_provider, by_token = sessions.begin(grant), sessions.begin(granted(grants, "press"))
+    drawn = grants.grant("research", "console", 600, grant.roles, grant.identity)
     assert sessions.grant_of(by_provider) is not None
+    assert grants.of_token(drawn.token) is not None
     grants.use_policy(policy(after))
     assert not grants.stands(grant)
+    assert grants.identity_grant("research", time(), None, claimed, identity=digest) is None  # verified just before
+    assert grants.of_token(drawn.token) is None
     assert sessions.grant_of(by_provider) is None
     assert sessions.grant_of(by_token) is not None  # the owner granted it
     grants.close()

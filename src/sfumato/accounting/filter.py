@@ -5,7 +5,6 @@ Accountants report the loss of a list that was fixed beforehand; only this decid
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from math import ceil, floor, inf, log, log1p
 
 from sfumato.accounting.approximate import separate
@@ -30,6 +29,7 @@ from sfumato.accounting.loss import (
 )
 from sfumato.accounting.pure import epsilon_or_infinity
 from sfumato.accounting.rdp import leaf_loss
+from sfumato.caches import remembered
 from sfumato.certified.enclosure import Enclosure, enclose, float_above, lower, refine, upper
 from sfumato.errors import BadParameter, BudgetExhausted
 from sfumato.exact import decimal_rational, integer, positive
@@ -265,7 +265,7 @@ def rounded_loss(core: Event, order: int) -> int | float:
             return _rounded_leaf(core, order)
 
 
-@lru_cache(maxsize=1 << 15)
+@remembered(1 << 15)
 def _rounded_leaf(event: Event, order: int) -> int | float:
     loss = leaf_loss(event, Fraction(order))
     if isinstance(event, BoundedRange):  # ledgers hold sums of this bound, and what an event adds never changes
@@ -304,12 +304,12 @@ def _enclosed_capacity(epsilon: Fraction, delta: Fraction, order: int, digits: i
     return spread + enclose(Fraction(order, order - 1), digits).ln() + epsilon
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _capacity(epsilon: Fraction, delta: Fraction, order: int) -> int:
     return floor(lower(refine(lambda digits: _enclosed_capacity(epsilon, delta, order, digits))) * RENYI_UNITS)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _best_order(epsilon: Fraction, delta: Fraction) -> int:
     """Return the order that leaves the most room for Gaussian noise: R(α)/α is largest.
 
@@ -329,7 +329,7 @@ def _best_order(epsilon: Fraction, delta: Fraction) -> int:
     return max(near, key=lambda order: (Fraction(_capacity(epsilon, delta, order), order), -order))
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _ville(delta: Fraction, order: int) -> Fraction:
     return Fraction(upper(refine(lambda digits: enclose(1 / delta, digits).ln() / (order - 1))))
 

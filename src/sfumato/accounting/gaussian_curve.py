@@ -6,11 +6,11 @@ Decisions use enclosures; floats only guide the search. Proof: proofs/gaussian_c
 from collections.abc import Callable, Sequence
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from functools import lru_cache
 from math import inf, log, pi
 
 from sfumato.accounting.conversion import least_epsilon
 from sfumato.accounting.normal import gaussian_delta
+from sfumato.caches import remembered
 from sfumato.certified import enclosure
 from sfumato.certified.enclosure import Enclosure, enclose, float_above, refine, upper
 
@@ -33,7 +33,7 @@ def epsilon_of(vectors: Sequence[NoisyVector], delta: Fraction) -> Fraction:
     return _epsilon_of(tuple(vectors), delta)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _epsilon_of(vectors: tuple[NoisyVector, ...], delta: Fraction) -> Fraction:
     rho = sum((Fraction(moved) / (2 * variance) for moved, variance in vectors), Fraction(0))
     slope = float_above(rho)
@@ -56,7 +56,7 @@ def least_common_factor(vectors: Sequence[NoisyVector], epsilon: Fraction, delta
     return _shrunk(tuple(vectors), epsilon, delta)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _shrunk(vectors: tuple[NoisyVector, ...], epsilon: Fraction, delta: Fraction) -> Fraction:
     if epsilon > _MAX_EPSILON:
         return Fraction(1)

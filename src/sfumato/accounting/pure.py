@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from math import inf
 
 from sfumato.accounting.event import (
@@ -28,6 +27,7 @@ from sfumato.accounting.event import (
 )
 from sfumato.accounting.loss import multiply_loss, one_relation, sum_losses
 from sfumato.accounting.truncated_sampling import truncation
+from sfumato.caches import remembered
 from sfumato.certified.enclosure import Enclosure, enclose, refine, upper
 from sfumato.errors import UnsupportedEvent
 
@@ -97,7 +97,7 @@ def epsilon(event: Event) -> Fraction | float:
             )
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _best_of_poisson(mean: Fraction, bound: Fraction | float) -> Fraction | float:
     """Return ε + μ·tanh(ε/2), rounded up: proofs/best_of_runs.md, (3)."""
     if bound in (0, inf):
@@ -119,7 +119,7 @@ def epsilon_or_infinity(event: Event) -> Fraction | float:
         return inf
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def amplify_by_sampling(rate: Fraction, bound: Fraction | float) -> Fraction | float:
     """Return the epsilon of an epsilon-DP event on a Poisson sample: ln(1 + q(e^ε - 1)), rounded up."""
     if bound in (0, inf) or rate == 1:

@@ -5,7 +5,6 @@ D_α(P‖Q) = ln E_P[(P/Q)^(α-1)] / (α-1), the larger of both directions [M17]
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from math import exp, inf, log
 
 from sfumato.accounting import first_order
@@ -42,6 +41,7 @@ from sfumato.accounting.loss import multiply_loss, not_negative, one_relation, s
 from sfumato.accounting.pure import enclosed_amplified, epsilon_or_infinity
 from sfumato.accounting.sampled_gaussian import MAX_SAMPLED_ORDER, sampled_gaussian_loss
 from sfumato.accounting.truncated_sampling import truncation
+from sfumato.caches import remembered
 from sfumato.certified.enclosure import Enclosure, enclose, float_above, refine, upper
 from sfumato.errors import BadParameter, UnsupportedEvent, quote_value
 from sfumato.exact import decimal_rational, probability
@@ -185,7 +185,7 @@ def core_loss(event: Event, order: Fraction) -> Fraction | float:
             return leaf_loss(event, order)
 
 
-@lru_cache(maxsize=1 << 15)
+@remembered(1 << 15)
 def leaf_loss(event: Event, order: Fraction) -> Fraction | float:
     """Return the loss of one release, rounded up at the 30th digit or exact. The table of proofs/rdp.md, row by row."""
     if order == 1 and (found := _first_order(event)) is not None:

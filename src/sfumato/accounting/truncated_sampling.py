@@ -5,11 +5,11 @@ Proof: proofs/truncated_sampling.md
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from math import floor
 
 from sfumato.accounting.binomial import log_factorial
 from sfumato.accounting.event import TruncatedPoissonSampled
+from sfumato.caches import remembered
 from sfumato.certified.enclosure import Enclosure, enclose, lower, refine, upper
 
 _NEGLIGIBLE_SHARE = Fraction(1, 10**45)  # of a tail: its terms beyond are bounded, not added
@@ -29,7 +29,7 @@ class Truncation:
         return (1 - self.most) * rate + self.least * self.least_rate
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def truncation(event: TruncatedPoissonSampled) -> Truncation:
     """Enclose τ = P[Bin(n-1, q) ≥ B], and (B/n)·P[Bin(n, q) > B]/τ: what is drawn if the sample is cut."""
     others, limit, rate = event.units - 1, event.limit, event.rate

@@ -5,7 +5,6 @@ rho-zCDP: the Rényi divergence of every order α > 1, in both directions, is at
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from math import inf
 
 from sfumato.accounting.approximate import core_target, nonprivate, separate
@@ -36,6 +35,7 @@ from sfumato.accounting.event import (
 )
 from sfumato.accounting.loss import multiply_loss, not_negative, one_relation, sum_losses
 from sfumato.accounting.pure import epsilon_or_infinity
+from sfumato.caches import remembered
 from sfumato.certified.enclosure import Enclosure, enclose, float_above, refine, upper
 from sfumato.errors import UnsupportedEvent
 from sfumato.exact import decimal_rational, probability
@@ -132,7 +132,7 @@ def _rho(event: Event) -> Fraction | float:
             raise UnsupportedEvent(event, accountant="zCDP")
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _of_pure(bound: Fraction | float) -> Fraction | float:
     """Return ε·tanh(ε/2), rounded up: an epsilon-DP event is so concentrated. Proof: proofs/zcdp.md."""
     if bound in (0, inf):

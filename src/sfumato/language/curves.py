@@ -13,6 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import ceil, floor
 
+from sfumato.caches import remembered
 from sfumato.certified.enclosure import Enclosure, enclose
 from sfumato.language.scalar import LogarithmCurve, PowerCurve
 
@@ -100,7 +101,7 @@ def _parts_of_doubling(base: Fraction | None, grain: Fraction) -> tuple[int, ...
     return tuple(_in_units(Fraction(n, PARTS), base, grain) for n in range(PARTS, 2 * PARTS))
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def logarithm(of: LogarithmCurve, low: int, high: int) -> LogarithmTables | None:
     """Return the logarithm of integers in [low, high], both above 0, or None if 64 bits cannot hold it."""
     least, most = low.bit_length() - 1, high.bit_length() - 1
@@ -147,7 +148,7 @@ def _growth_of_rest(r: int) -> int:
     return r + (square >> (BITS + 1)) + ((square >> BITS) * r) // (6 << BITS)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def exponential(of: PowerCurve, low: int, high: int) -> ExponentialTables | None:
     """Return the power of integers in [low, high], or None if it may leave what 126 bits can hold."""
 

@@ -25,6 +25,7 @@ from sfumato.ledger.one_time_grants import (
     read_names,
     read_note,
     read_request,
+    read_roles,
     request_content,
 )
 from sfumato.ledger.payer import ChargedRelease, Payer
@@ -86,6 +87,9 @@ class BudgetRequest:
     """Whether it asks for names that the account may not use, and not only for budget."""
     names: tuple[str, ...] = ()
     """The tables and columns that the owner has granted for this question."""
+    roles: tuple[str, ...] | None = None
+    """Of a request for rights, the roles that an identity provider gave the person who filed it; None where none did.
+    The owner's review says them."""
 
     def __str__(self) -> str:
         price = "rights" if self.loss is None else str(self.loss)
@@ -138,12 +142,14 @@ def file_request(ledger: Ledger, request: Request, reason: str, price: Mapping[s
     return _file(ledger, row)
 
 
-def file_rights(payer: Payer, sql: str, reason: str, price: Mapping[str, object]) -> int:
+def file_rights(
+    payer: Payer, sql: str, reason: str, price: Mapping[str, object], roles: Sequence[str] | None = None
+) -> int:
     """Put on record that an account asks for a text whose names do not exist for it; return the request's id.
 
     Nothing but the text, the price and the reason is looked at. Proof: proofs/approvals.md, 9
     """
-    content = request_content(_text(reason, "reason", required=True), price)
+    content = request_content(_text(reason, "reason", required=True), price, roles)
     row = Row(0, RowKind.REQUESTED.value, 0, account=payer.account, sql=sql, policy=payer.policy, content=content)
     return _file(payer.ledger, row)
 
@@ -331,6 +337,7 @@ def _request_of(rows: list[Row], still_open: Mapping[int, OpenRequest]) -> Budge
         receipt=receipt,
         for_rights=not filed.event,
         names=tuple(name_text(name) for name in names),
+        roles=read_roles(filed.content),
     )
 
 

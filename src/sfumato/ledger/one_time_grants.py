@@ -6,10 +6,10 @@ Proof: proofs/approvals.md
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from hashlib import sha256
 
 from sfumato.accounting.event import Event, from_json, to_json, unordered
+from sfumato.caches import remembered
 from sfumato.errors import RequestClosed
 from sfumato.ledger.chain import Row, RowKind, length_prefixed
 
@@ -56,7 +56,7 @@ def text_digest(account: str, sql: str, content: str) -> str:
     return f"{_RIGHTS}{sha256(length_prefixed(account, sql, price)).hexdigest()}"
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _unordered(event: str) -> str:
     return unordered(from_json(event))
 
@@ -153,18 +153,34 @@ def requests_from_json(data: Mapping[str, list[object]]) -> dict[int, OpenReques
     return found
 
 
-def request_content(reason: str, price: Mapping[str, object]) -> str:
-    """Write why a request is made, and the price that the question is asked with, as canonical text."""
-    return json.dumps({"price": price, "reason": reason}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+def request_content(reason: str, price: Mapping[str, object], roles: Sequence[str] | None = None) -> str:
+    """Write why a request is made, and the price that the question is asked with, as canonical text.
+
+    `roles` are those that an identity provider gave the person who asks, where it does.
+    """
+    said = {"price": price, "reason": reason} | ({} if roles is None else {"roles": list(roles)})
+    return json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def read_request(content: str) -> tuple[str, dict[str, object]]:
     """Return reason and price of a request; ValueError where it is none."""
     data = json.loads(content)
     reason, price = data["reason"], data["price"]
-    if not isinstance(reason, str) or not isinstance(price, dict) or content != request_content(reason, price):
+    if not isinstance(reason, str) or not isinstance(price, dict):
+        raise ValueError("not the content of a request")
+    if content != request_content(reason, price, read_roles(content)):
         raise ValueError("not the content of a request")
     return reason, price
+
+
+def read_roles(content: str) -> tuple[str, ...] | None:
+    """Return the roles that an identity provider gave the person who filed a request; None where none did."""
+    roles = json.loads(content).get("roles")
+    if roles is None:
+        return None
+    if not isinstance(roles, list) or not all(isinstance(role, str) for role in roles):
+        raise ValueError("not roles")
+    return tuple(roles)
 
 
 def note_content(author: str, text: str, names: Sequence[GrantedName] = ()) -> str:

@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
 from time import time_ns
 
 from sfumato.accounting.event import Event, Neighbours, from_json
 from sfumato.accounting.filter import Filter
+from sfumato.caches import remembered
 from sfumato.errors import Refusal, StreamDamaged
 from sfumato.ledger.chain import GENESIS, STATE_EVERY, Row, RowKind, repeat_key, same_question_before, with_chain_hash
 from sfumato.ledger.cohorts import CohortCaps, PayingCohorts, changed_caps, collapsed, read_cohorts
@@ -24,7 +24,7 @@ from sfumato.ledger.windows import Windows, due, emptied, under_policy, windows_
 
 NOT_WRITTEN_SO = (Refusal, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What reading a row raises that no ledger has written."""
-_read_event = lru_cache(maxsize=4096)(from_json)
+_read_event = remembered(4096)(from_json)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
 from hashlib import sha256
 from math import ceil, lcm
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import Any
 from sfumato.accounting.event import from_json, unordered
 from sfumato.accounting.filter import MAX_DENOMINATOR, RENYI_UNITS, Filter
 from sfumato.accounting.loss import PrivacyLoss
+from sfumato.caches import remembered
 from sfumato.errors import LedgerDamaged, LedgerUnavailable, Refusal
 
 _COLUMNS = "sequence, kind, time, account, question, sql, event, loss, policy, version, receipt, key, same, about"
@@ -130,7 +130,7 @@ def _total(start: Fraction, costs: dict[str, Fraction], events: Sequence[str], c
     return start
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _once(epsilon: Fraction, delta: Fraction, order: int | None, event: str) -> Filter:
     """Return what one event costs: an untouched budget after it. What does not fit there cannot have been accepted."""
     return Filter(epsilon, delta, order).charge(from_json(event))
@@ -291,7 +291,7 @@ class _Replay:
 
     def _read_request(self, row: tuple[Any, ...]) -> None:
         account, question, event = row[3], row[4], row[6]
-        if not account or account not in self.accounts or sorted(json.loads(row[14])) != ["price", "reason"]:
+        if not account or account not in self.accounts or {*json.loads(row[14])} - {"roles"} != {"price", "reason"}:
             raise ValueError("not a request of an analyst")
         if bool(question) != bool(event):
             raise ValueError("half a measurement")

@@ -7,11 +7,11 @@ threshold are released with it.
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 
 import numpy as np
 
 from sfumato.accounting.event import Approximate, Event
+from sfumato.caches import remembered
 from sfumato.certified.binary import scaled_ceiling, scaled_floor
 from sfumato.errors import BadParameter
 from sfumato.exact import integer, probability
@@ -130,12 +130,12 @@ def _noise_law(noise: Laplace | Gaussian) -> CountNoise:
     return DiscreteLaplace(noise.scale) if isinstance(noise, Laplace) else DiscreteGaussian(noise.sigma_squared)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _min_reach(law: CountNoise, groups: int, allowed: Fraction) -> int:
     return smallest_covering(lambda reach: _keys_delta(law, reach, groups) <= allowed, guess=1, least=1)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _keys_delta(law: CountNoise, reach: int, groups: int) -> Fraction:
     """Return 1 - (1 - P[Z >= reach])^groups, rounded up."""
     bits = 2 * PRECISION
@@ -146,7 +146,7 @@ def _keys_delta(law: CountNoise, reach: int, groups: int) -> Fraction:
     return chance_of_any(high, bits, groups)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _overshoot(law: CountNoise, tail: Fraction) -> int:
     """Return the least k with P[Z > 1 + k] <= tail · P[Z >= 1]: all start at least 1 below the threshold."""
     if isinstance(law, DiscreteLaplace):  # P[Z >= k + 2] / P[Z >= 1] = e^(-(k + 1) / scale), however small both are

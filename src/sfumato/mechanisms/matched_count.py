@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 
 import numpy as np
 
 from sfumato.accounting.event import Neighbours, Pure
+from sfumato.caches import remembered
 from sfumato.exact import integer
 from sfumato.mechanisms.answers import integer_answers
 from sfumato.mechanisms.choice import permute_and_flip_margin
@@ -108,12 +108,12 @@ class MatchedCount:
         return [-max(0, more, less) for more, less in zip(over, under, strict=True)]
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _limit_chooser(epsilon: Fraction, neighbours: Neighbours) -> PermuteAndFlip:
     moved = 1 if neighbours is Neighbours.ADD_REMOVE else 2
     return PermuteAndFlip(moved, epsilon, neighbours)
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _limit_margin(rate: Fraction, limits: int) -> int:
     return min(permute_and_flip_margin(rate, limits, _LIMIT_CONFIDENCE) + 1, _MAX_LIMIT_MARGIN)

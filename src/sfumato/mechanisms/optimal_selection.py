@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.accounting.event import Approximate, Neighbours, Pure, Repeated
+from sfumato.caches import remembered
 from sfumato.certified.binary import exp_minus_bounds, exp_minus_enclosure, scaled_ceiling, scaled_floor
 from sfumato.errors import BadParameter
 from sfumato.exact import integer, probability
@@ -146,7 +147,7 @@ class Bends:
     sure: int
 
 
-@lru_cache(maxsize=512)
+@remembered(512)
 def _bends(epsilon: Fraction, delta: Fraction) -> Bends:
     # the first form is the smaller one for step n -> n + 1 exactly when π(n) <= (1 - δ) / (1 + e^ε)
     bend = _first_holding(lambda units: _is_positive(lambda bits: _excess_over_bend(epsilon, delta, units, bits)))

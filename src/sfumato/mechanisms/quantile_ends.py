@@ -14,6 +14,7 @@ from math import lcm, prod
 
 import numpy as np
 
+from sfumato.caches import remembered
 from sfumato.mechanisms.held_values import HeldValues
 from sfumato.randomness.selection import SELECTION_WORD_BITS, Integers, exponential_weighted, uniform_below
 from sfumato.randomness.source import Source
@@ -156,7 +157,7 @@ def _list(number: int, upto: Sequence[int], before: Sequence[int]) -> list[int]:
     return found
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def distances_to(farthest: int) -> tuple[int, ...]:
     """Return 0, 1, 2, 3, 4, 6, 8, 12, … up to the first that reaches the farthest place.
 

@@ -12,13 +12,13 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from math import ceil
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.accounting.event import BoundedRange, Composed, Event, LaplaceBounded, Neighbours, Repeated
+from sfumato.caches import remembered
 from sfumato.errors import BadParameter
 from sfumato.exact import integer
 from sfumato.mechanisms.choice import exponential_margin, negligible_reach, rate_of
@@ -333,23 +333,23 @@ def distances_further(tail: Fraction) -> int:
     return 0 if tail >= ENDS_FAILURE else ceil((1 - _FIRST_STAGE_SHARE) * ENDS_FAILURE / tail)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _rank_margin(rate: Fraction, candidates: int, confidence: Fraction) -> int:
     return exponential_margin(rate, candidates, confidence)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _negligible_reach(rate: Fraction, limit: Fraction) -> int:
     return negligible_reach(rate, limit)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _ends_by_level(mechanism: Quantiles) -> tuple[EndsOf, ...]:
     return tuple(
         EndsOf(level, mechanism.buckets, mechanism.weight, mechanism.wanted(level)) for level in mechanism.levels
     )
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _pairs_per_level(level: Fraction, buckets: int) -> int:
     return len(EndsOf(level, buckets, 1, ()).pairs()[0])

@@ -6,13 +6,13 @@ whose noisy count reaches the threshold are released.
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.accounting.event import Approximate, LaplaceNoise, Neighbours, Repeated, as_neighbours
+from sfumato.caches import remembered
 from sfumato.certified.binary import scaled_ceiling, scaled_floor
 from sfumato.errors import BadParameter
 from sfumato.exact import integer, positive_rational, probability
@@ -134,7 +134,7 @@ class Threshold:
         return max(self.min_count, self.threshold + min_surplus)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _keys_delta(scale: Fraction, reach: int, groups: int) -> Fraction:
     """Return 1 - (1 - P[Z >= reach])^groups, rounded up."""
     bits = 2 * PRECISION

@@ -7,13 +7,13 @@ noise. Which of the two is charged less is for the ledger to say. Proof: proofs/
 from collections.abc import Iterable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from functools import lru_cache
 from math import exp, floor, inf, log, log1p, sqrt
 
 from sfumato.accounting.filter import Filter
 from sfumato.accounting.gaussian_curve import epsilon_of
 from sfumato.accounting.loss import PrivacyLoss, round_down, round_up
 from sfumato.analysis.private_query import PrivateQuery
+from sfumato.caches import remembered
 from sfumato.errors import BadParameter, UnknownName, UnreachableMargin, quote_value
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.planning.budget_split import Shared
@@ -164,7 +164,7 @@ def _shared_within(
     return [(tuple(found), shared)] if any(shared) else []
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def least_rate(sides: tuple[int, ...], part: int, reach: int) -> Fraction:
     """Return nearly the least rate, of six digits, at which a part of shared noise stays within ±reach 95 times of 100.
 
@@ -211,7 +211,7 @@ def _gaussian_within(needs: tuple[MeasurementSet, ...], least: dict[GroupColumn,
     return assemble_group_plans(needs, keys, used, noise), PrivacyLoss(sum(keys, quoted), delta)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def greatest_variance(reach: int) -> Fraction:
     """Return nearly the greatest variance, of six digits, at which Gaussian noise stays within ±reach 95 times of 100.
 
@@ -228,7 +228,7 @@ def greatest_variance(reach: int) -> Fraction:
     return Fraction(low)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def least_inverse_scale(reach: int) -> Fraction:
     """Return the least u of 12 digits such that Laplace noise of scale 1/u stays within ±reach 95 times of 100.
 

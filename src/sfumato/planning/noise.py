@@ -15,6 +15,7 @@ from sfumato.accounting.filter import Filter
 from sfumato.accounting.gaussian_curve import least_common_factor
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import Group
+from sfumato.caches import remembered
 from sfumato.certified.enclosure import Enclosure, enclose, lower, refine
 from sfumato.language.rel_nodes import InputNode
 from sfumato.mechanisms.counted_keys import CountedKeys
@@ -118,7 +119,7 @@ def fraction_of_fresh_budget(noise: Noise, cap: PrivacyLoss) -> Fraction:
     return noise[1].epsilon if used is None else used
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _used_of_fresh(event: Event, cap: PrivacyLoss) -> Fraction | None:
     """Return the share of a fresh budget of `cap` that an event uses. Plans of one question often have one event."""
     return Filter(cap.epsilon, cap.delta).used_after(event)
@@ -218,7 +219,7 @@ def event_of(groups: tuple[GroupPlan, ...]) -> Event | None:
     return Composed(tuple(events)) if events else None
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def concentrated_loss(epsilon: Fraction, delta: Fraction) -> Fraction | None:
     """Return a rho, rounded down to 12 digits, such that rho-zCDP implies (epsilon, delta)-DP; None if there is none.
 

@@ -4,10 +4,9 @@
 numbering is used below.
 """
 
-from functools import lru_cache
-
 from sfumato.accounting.event import Neighbours
 from sfumato.analysis.private_query import Contribution
+from sfumato.caches import remembered
 from sfumato.language.facts import Kind
 from sfumato.mechanisms.keys import touched_keys
 from sfumato.planning.aggregates.distinct_count import different
@@ -120,7 +119,7 @@ def of_matched_values(
     return norms.counts(of_people(contribution, cells, neighbours).l1, limits, neighbours)
 
 
-@lru_cache(maxsize=1024)  # a sum with levels asks for each of them, at every price
+@remembered(1024)  # a sum with levels asks for each of them, at every price
 def of_sum(contribution: Contribution, cells: int | None, low: int, high: int, neighbours: Neighbours) -> Sensitivity:
     """SUM of integers in [low, high], all of them or the different ones (§4).
 

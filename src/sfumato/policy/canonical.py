@@ -7,6 +7,7 @@ names folded, numbers reduced, everything without an order sorted. What does not
 spellings.
 """
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import date, datetime
@@ -24,6 +25,7 @@ from sfumato.policy.policy import (
     ColumnType,
     CsvFormat,
     HiddenUnit,
+    Identity,
     Policy,
     PrivacyUnit,
     Reference,
@@ -64,6 +66,12 @@ def canonical_text(policy: Policy) -> str:
 def policy_hash(policy: Policy) -> str:
     """Return the SHA-256 of the canonical text: equal for policies of equal meaning, different for others."""
     return sha256(canonical_text(policy).encode()).hexdigest()
+
+
+def identity_digest(identity: Identity) -> str:
+    """Return the SHA-256 of an `[identity]` section: what a provider vouched for counts under the same one alone."""
+    parts = identity.issuer, identity.audience, identity.analyst, identity.client_id, identity.roles
+    return sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def tables_hash(policy: Policy) -> str:

@@ -9,11 +9,11 @@ most, `worst_ratio` says exactly.  Proof: proofs/consistent.md
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from math import exp, log
 
 import numpy as np
 
+from sfumato.caches import remembered
 from sfumato.certified.binary import exp_minus_enclosure
 from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import integer, positive_rational
@@ -153,7 +153,7 @@ def calibrate(epsilon: object, gamma: object) -> Consistent:
     return _calibrate(min(positive_rational(epsilon, "epsilon"), Fraction(_MAX_EPSILON)), read_bias(gamma))
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _calibrate(epsilon: Fraction, gamma: Fraction) -> Consistent:
     found: Consistent | None = None
     for fine in range(max(1, int(log(4 / float(epsilon), 2))), _MAX_HALF_LIFE_EXPONENT + 1):
@@ -223,7 +223,7 @@ def _exceeds(noise: Consistent, bound: float, gamma: float) -> bool:
     return bool((value > FLOAT_SLACK * (first + bound * second)).any())
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _worst(noise: Consistent, gamma: Fraction) -> tuple[Fraction, int, int]:
     """Return the largest ratio, and the offsets that have it: floats find where to look, fractions decide."""
     pairs, depth = noise._pairs(), _depth_of(noise)
@@ -255,7 +255,7 @@ def _scaled_below(noise: Consistent, units: Indices, depth: int) -> Indices:
     return result
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _worst_error(noise: Consistent, gamma: Fraction) -> Fraction:
     more = float((1 + gamma) / 2)
     per_block, half = float(noise.half_life), noise.grid / 2

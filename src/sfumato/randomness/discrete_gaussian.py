@@ -14,6 +14,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.caches import remembered
 from sfumato.certified.binary import exp_minus_bounds, exp_minus_enclosure, scaled_ceiling, scaled_floor
 from sfumato.exact import positive_rational, probability
 from sfumato.randomness.bernoulli import Bernoulli, refine
@@ -212,7 +213,7 @@ def _accept(
     return accepted
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _gaussian_margin(sigma_squared: Fraction, confidence: Fraction) -> int:
     quantile = NormalDist().inv_cdf(min((1 + float(confidence)) / 2, 1 - 2.0**-53))
     guess = Fraction(quantile) * isqrt(ceil(sigma_squared))

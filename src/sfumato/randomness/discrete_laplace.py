@@ -12,6 +12,7 @@ from operator import index
 
 import numpy as np
 
+from sfumato.caches import remembered
 from sfumato.certified.binary import exp_minus_bounds, scaled_ceiling, scaled_floor
 from sfumato.exact import positive_rational, probability
 from sfumato.randomness.bernoulli import ExpRatio
@@ -90,7 +91,7 @@ def _sampler(scale: Fraction, sizes: TableSizes = SMALL_TABLES) -> Sampler:
     return make_sampler(scale, (_Signs(scale),), sizes)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _laplace_margin(scale: Fraction, confidence: Fraction) -> int:
     guess = scale * Fraction(-log(max(float(1 - confidence), 5e-324)))  # x^(t+1) ~ 1 - confidence
     return smallest_covering(lambda reach: _covers(scale, reach, confidence), guess)

@@ -6,9 +6,10 @@ Proof: proofs/gaussian_sums.md
 """
 
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache
 from math import ceil, comb, factorial, floor, isqrt
 
+from sfumato.caches import remembered
 from sfumato.certified.binary import (
     Between,
     exp_minus_bounds,
@@ -44,7 +45,7 @@ def terms_until(sigma_squared: Fraction, stride: int, bits: int) -> int:
     return isqrt(ceil(needed * 100 / (144 * step))) + 1
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def normaliser(sigma_squared: Fraction, bits: int) -> Between:
     """Enclose Σ_z e^(-z² / 2σ²) * 2**bits over all integers z."""
     if sigma_squared >= 1 and bits < 24 * sigma_squared:

@@ -8,13 +8,13 @@ Proof: proofs/max_norm.md
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from itertools import pairwise
 from math import ceil, comb, exp, expm1, log
 
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.caches import remembered
 from sfumato.certified.binary import Between, exp_minus_bounds, power, product, scaled_ceiling, scaled_floor
 from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import integer, positive_rational, probability
@@ -170,7 +170,7 @@ class _Weight:
         return low * numerator // (denominator << 16), -(-high * numerator // (denominator << 16))
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _radius_weights(sides: tuple[int, ...], rate: Fraction, steps: int) -> tuple[_Weight, ...]:
     """Return the weight of each (rest, order): the radius is then order + (order + 1 geometrics) sides and the rest."""
     law = MaxNormLaw(sides, rate)
@@ -183,7 +183,7 @@ def _radius_weights(sides: tuple[int, ...], rate: Fraction, steps: int) -> tuple
     )
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _everything(law: MaxNormLaw, bits: int) -> Between:
     """Enclose the sum over all integers of what `tail` adds up over some."""
     steps = law.steps
@@ -198,7 +198,7 @@ def _everything(law: MaxNormLaw, bits: int) -> Between:
     )
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _rest_power(rate: Fraction, exponent: int, bits: int) -> Between:
     """Enclose (1 - e^-rate)^exponent * 2**bits."""
     low, high = exp_minus_bounds(rate, bits)
@@ -241,7 +241,7 @@ def _uniform(reach: Integers, widest: int, source: Source) -> Integers:
     return np.array(drawn, dtype=np.int64 if widest < 1 << 62 else object)
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _part_margin(law: MaxNormLaw, part: int, confidence: Fraction) -> int:
     return smallest_covering(lambda reach: law.covers(part, reach, confidence), _near_margin(law, part, confidence))
 
@@ -267,7 +267,7 @@ def _near_margin(law: MaxNormLaw, part: int, confidence: Fraction) -> int:
     return here
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _moments(law: MaxNormLaw, part: int) -> tuple[float, float]:
     """Add up over radii what a uniform part has: m(m + 1)/3, and (3m² + 3m - 1) of a fifth of it."""
     side, rate = law.sides[part], float(law.rate)

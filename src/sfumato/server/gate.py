@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
-from threading import Lock
 from time import monotonic
 from typing import TypeVar, overload
 
+from sfumato.caches import SizedCache
 from sfumato.database import Database
 from sfumato.errors import Busy, NotGranted, Refusal, StillAnswering, Stopping
 from sfumato.ledger.history import HISTORY_PAGE
@@ -36,17 +36,15 @@ from sfumato.server.limits import check_public_rows
 from sfumato.server.padding import PaddingClock, TimePadding
 from sfumato.server.rate_limit import PER_SECOND, TokenBucket
 from sfumato.server.readiness import Readiness
-from sfumato.server.rendered import RenderedAnswer
+from sfumato.server.rendered import RenderedAnswer, release_bytes
 from sfumato.server.scheduling import GateThreads, forget_exception, too_many_requests
 from sfumato.server.tracing import request_span
 from sfumato.server.watch import PolicyWatch
 
 T = TypeVar("T")
-K = TypeVar("K")
-V = TypeVar("V")
-_MAX_CACHED_ANSWERS, _MAX_CACHED_ROWS = 256, 1000
-"""Number of cached answers, and the maximum rows of each."""
-_MAX_RETRY_KEY_CHARS = 200
+MAX_ANSWER_BYTES, MAX_ACCOUNT_ANSWER_BYTES = 1 << 26, 1 << 24
+"""Bytes of answers that are kept at hand for each dataset, and for each account of it."""
+_MAX_RETRY_KEYS, _MAX_RETRY_KEY_CHARS = 4096, 200
 _POLL_SECONDS = 0.01
 """Seconds between two looks at what still runs while the server stops."""
 _OPERATOR = "\x00operator"
@@ -144,9 +142,8 @@ class Gateway:
         self.dataset = ""
         """Name of the dataset where a server has several."""
         self._paces: dict[str, TokenBucket] = {}
-        self._answers: dict[_Question, Release] = {}
-        """The last answers that were charged, oldest first; threads add to them."""
-        self._answers_lock = Lock()
+        self._answers = SizedCache(MAX_ANSWER_BYTES, MAX_ACCOUNT_ANSWER_BYTES)
+        """The last answers that were charged; threads add to them."""
         self._keys: dict[tuple[str, str], _Question] = {}
         """Which attempts the last keys named."""
         self._stopping = False
@@ -172,22 +169,22 @@ class Gateway:
         ask = partial(database.ask, sql, key=key, progress=None, **price)
 
         def open_release() -> RenderedAnswer[T]:
-            release = self._kept(check_public_rows(ask()), caller.view, request_digest)
+            release = self._kept(check_public_rows(ask()), caller, request_digest)
             return RenderedAnswer(release, render)
 
         def repeat() -> RenderedAnswer[T] | None:
             release = self._answers.get(question)
             return None if release is None else RenderedAnswer(replace(release, repeated=True), render)
 
-        known = repeat if remembered and question in self._answers else None
+        known = repeat if remembered and self._answers.get(question) is not None else None
         return (await self._served(caller, "ask", open_release, True, known)).take()
 
-    def _kept(self, release: Release, view: str, request_digest: bytes) -> Release:
-        """Keep a short answer at hand: the ledger has it, so that the same question is the same release, at no cost."""
-        if release.event is not None and len(release) <= _MAX_CACHED_ROWS:
-            with self._answers_lock:
-                self._answers.setdefault((view, release.receipt.version, request_digest), release)
-                _shorten(self._answers, _MAX_CACHED_ANSWERS)
+    def _kept(self, release: Release, caller: Caller, request_digest: bytes) -> Release:
+        """Keep an answer at hand: the ledger has it, so that the same question is the same release, at no cost."""
+        key = (caller.view, release.receipt.version, request_digest)
+        if release.event is not None and self._answers.get(key) is None:
+            size = release_bytes(release)
+            self._answers.put(key, release, caller.holder, counted=(release,), counted_bytes=size)
         return release
 
     async def ask_all(
@@ -213,7 +210,8 @@ class Gateway:
         if len(key) > _MAX_RETRY_KEY_CHARS:
             return False
         named = self._keys.setdefault((account, key), question)
-        _shorten(self._keys, 16 * _MAX_CACHED_ANSWERS)
+        if len(self._keys) > _MAX_RETRY_KEYS:
+            del self._keys[next(iter(self._keys))]
         return named == question
 
     async def explain(self, caller: Caller, sql: str, **price: object) -> Quote:
@@ -337,8 +335,7 @@ class Gateway:
         self.policy = database.policy
         self._padding = TimePadding(self.policy.padding, self._clock)
         database.timing = self.timing
-        with self._answers_lock:
-            self._answers.clear()
+        self._answers = SizedCache(MAX_ANSWER_BYTES, MAX_ACCOUNT_ANSWER_BYTES)
         self._keys.clear()
         self.policies += 1
         before.retire()
@@ -481,11 +478,6 @@ class Gateway:
             "Replies are limited to this time. The question continues, and its charge stays.",
             "Ask the same again later: if it was charged, its answer is kept and costs nothing then.",
         )
-
-
-def _shorten(cache: dict[K, V], most: int) -> None:
-    if len(cache) > most:
-        del cache[next(iter(cache))]
 
 
 def render_unchanged(value: T) -> T:

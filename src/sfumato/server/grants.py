@@ -16,6 +16,7 @@ from threading import Lock
 from time import time
 
 from sfumato.errors import BadParameter, UnknownName, quote_value
+from sfumato.policy.canonical import identity_digest
 from sfumato.policy.policy import Policy, fold_name
 from sfumato.policy.rights import claimed_roles
 from sfumato.randomness.source import Source, read_exactly, system_source
@@ -107,11 +108,12 @@ class Grants:
         label: str = DEFAULT_LABEL,
         seconds: float | None = None,
         roles: tuple[str, ...] | None = None,
+        identity: str | None = None,
     ) -> Secrets:
         """Draw a token and a password for an analyst or an owner, in place of those of the same label.
 
-        `OWNER` is the owner without a name. With `seconds` they expire. `roles` are those of the identity provider's
-        token that they are drawn for.
+        `OWNER` is the owner without a name. With `seconds` they expire. `roles` and `identity` are those
+        of the identity provider's grant that they are drawn with.
         """
         account, person = self._account(name)
         _check_label(label)
@@ -137,6 +139,7 @@ class Grants:
                 person,
                 None if seconds is None else now + seconds,
                 roles=roles,
+                identity=identity,
             )
         )
         return credentials
@@ -246,6 +249,7 @@ class Grants:
             session.expires,
             kind=GrantKind.SESSION,
             roles=session.roles,
+            identity=session.identity,
         )
         return grant if self._counts(grant) else None
 
@@ -286,11 +290,18 @@ class Grants:
         return self._store.use_once(key, expires, self._clock())
 
     def identity_grant(
-        self, name: str, since: float, expires: float | None, claimed: tuple[str, ...] | None = None
+        self,
+        name: str,
+        since: float,
+        expires: float | None,
+        claimed: tuple[str, ...] | None = None,
+        *,
+        identity: str,
     ) -> Grant | None:
         """Return the grant of a person whom the identity provider names; None for a person whom the policy does not.
 
         `claimed` are the roles that the provider's token names. An analyst none of whose roles it names has no access.
+        `identity` is the digest of the provider's settings: where the policy in force names others, nothing counts.
         """
         account, person = self._named_pair(name)
         if not account and not person:
@@ -299,7 +310,7 @@ class Grants:
         if roles == ():
             return None
         who = account, f"identity {name}", "", None, _written(since), "", person, expires
-        grant = Grant(*who, kind=GrantKind.IDENTITY, roles=roles)
+        grant = Grant(*who, kind=GrantKind.IDENTITY, roles=roles, identity=identity)
         return grant if self._counts(grant) else None
 
     def _named_pair(self, name: str) -> tuple[str, str]:
@@ -325,7 +336,8 @@ class Grants:
         policy, account = self._policy, grant.account
         if grant.expires is not None and self._clock() >= grant.expires:
             return False
-        if grant.kind is not GrantKind.TOKEN and policy.identity is None:
+        vouched = grant.kind is not GrantKind.TOKEN or grant.identity is not None
+        if vouched and (policy.identity is None or grant.identity != identity_digest(policy.identity)):
             return False
         if account == OWNER:
             return not grant.person or grant.person in map(fold_name, self._policy.owners)

@@ -166,7 +166,8 @@ class RequestGuard:
                 person = await asyncio.to_thread(identity.person_of, token)
             except IdentityError:
                 return None
-        return self._gate.grants.identity_grant(person.name, time(), person.expires, person.roles)
+        given = person.name, time(), person.expires, person.roles
+        return self._gate.grants.identity_grant(*given, identity=person.identity)
 
     def _note_login(self, connection: Connection | None, account: str | None) -> None:
         """Count the connection for the account, or as one before login."""

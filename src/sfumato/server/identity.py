@@ -22,6 +22,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from joserfc import jwk, jwt
 from joserfc.errors import JoseError
 
+from sfumato.policy.canonical import identity_digest
 from sfumato.policy.identity_keys import is_provider_address
 from sfumato.policy.policy import Identity
 from sfumato.randomness.source import Source, read_exactly, system_source
@@ -61,6 +62,8 @@ class Person:
     expires: float
     roles: tuple[str, ...] | None = None
     """The roles that the token names; None where the policy does not ask for them."""
+    identity: str = ""
+    """Digest of the settings under which the provider vouched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,7 @@ class IdentityProvider:
         if nonce is not None and not compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()):
             raise IdentityError
         roles = None if settings.roles is None else _roles(claims, settings.roles)
-        person = Person(_name(claims, settings.analyst), expires, roles)
+        person = Person(_name(claims, settings.analyst), expires, roles, identity_digest(settings))
         if nonce is None:
             self._remember(token, person)
         return person

@@ -8,6 +8,14 @@ from sfumato.release.release import Release
 
 T = TypeVar("T")
 K = TypeVar("K")
+_RELEASE_BYTES, _CELL_BYTES, _TEXT_BYTES = 1 << 14, 400, 4
+"""Bytes of an answer with its intervals: by itself, for each cell, and for each character of a text (measured)."""
+
+
+def release_bytes(release: Release) -> int:
+    """Return about how many bytes an answer has once its intervals are known."""
+    texts = sum(len(value) for column in release.values for value in column if isinstance(value, str))
+    return _RELEASE_BYTES + _CELL_BYTES * len(release) * len(release.columns) + _TEXT_BYTES * texts
 
 
 class RenderedAnswer(Generic[T]):

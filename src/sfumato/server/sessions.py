@@ -1,8 +1,8 @@
 """Console sessions: a random id in the browser's cookie, everything else in the store of the grants.
 
 The token itself is in no cookie. A session ends at log-out, when somebody ends it, when the grant that it began with is
-revoked, replaced or expires, after `session_idle_seconds` without a request, and after `session_seconds` in all.
-Servers that share their grants share sessions, too.
+revoked, replaced or expires, when the `[identity]` that it began under has changed, after `session_idle_seconds`
+without a request, and after `session_seconds` in all. Servers that share their grants share sessions, too.
 """
 
 from collections.abc import Callable
@@ -61,6 +61,7 @@ class Sessions:
             StoredSession(
                 *(session_key(identity), grant.account, began_with, grant.person, now, now, address, grant.expires),
                 roles=grant.roles,
+                identity=grant.identity,
             )
         )
         return identity

@@ -6,11 +6,11 @@ enough to count them all. Proof: proofs/matching.md
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from math import ceil
 
 from sfumato.accounting.event import Neighbours
 from sfumato.analysis.private_query import Group, RequestedAggregate
+from sfumato.caches import remembered
 from sfumato.language.facts import Kind
 from sfumato.language.scalar import Scalar
 from sfumato.mechanisms.laplace import Laplace
@@ -91,7 +91,7 @@ def different_values(quantity: Quantity) -> int | None:
     return possible_values(argument, int(quantity.parameters[0]) if quantity.parameters else None)
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def errs_less(limits: tuple[int, ...], moved: Fraction, values: int | None, neighbours: Neighbours) -> bool:
     """Whether matching is the better choice, given how far one person moves the plain count, per cell they can be in.
 

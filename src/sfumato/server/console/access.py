@@ -62,9 +62,8 @@ async def draw_password(request: Request) -> Response:
     name = caller.person or caller.account
     if name == OWNER:
         raise NotGranted()
-    drawn = await gate.work(
-        caller, lambda: gate.grants.grant(name, PASSWORD_LABEL, PASSWORD_SECONDS, caller.grant.roles)
-    )
+    given = name, PASSWORD_LABEL, PASSWORD_SECONDS, caller.grant.roles, caller.grant.identity
+    drawn = await gate.work(caller, lambda: gate.grants.grant(*given))
     return _page(gate, caller, (name, drawn))
 
 

@@ -81,7 +81,8 @@ async def exchange(request: Request) -> Response:
     if grant is None:
         raise NotGranted()
     name = grant.person or grant.account
-    drawn = await asyncio.to_thread(gate.grants.grant, name, LOGIN_LABEL, PASSWORD_SECONDS, grant.roles)
+    given = name, LOGIN_LABEL, PASSWORD_SECONDS, grant.roles, grant.identity
+    drawn = await asyncio.to_thread(gate.grants.grant, *given)
     user = grant.account
     return json_reply({"token": drawn.token, "password": drawn.password, "user": user, "seconds": PASSWORD_SECONDS})
 
@@ -93,7 +94,8 @@ def _identity(gate: Gateway) -> IdentityProvider:
 
 
 def _grant(gate: Gateway, person: Person) -> Grant | None:
-    return gate.grants.identity_grant(person.name, time(), None, person.roles)  # the session has its own end
+    given = person.name, time(), None, person.roles  # the session has its own end
+    return gate.grants.identity_grant(*given, identity=person.identity)
 
 
 def _callback(request: Request) -> str:

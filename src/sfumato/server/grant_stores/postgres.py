@@ -47,12 +47,16 @@ _SCHEMA = (
     _table("sfumato_sessions", SESSION_COLUMNS),
     _table("sfumato_once", ONCE_COLUMNS),
 )
+_ADDED_COLUMNS = ("roles", "identity")
+"""Columns of grants and sessions that older versions do not create: versions before 0.13 none of them."""
 _CONVERSION = (
-    "ALTER TABLE sfumato_grants ADD COLUMN roles text",
-    "ALTER TABLE sfumato_sessions ADD COLUMN roles text",
-    _table("sfumato_once", ONCE_COLUMNS),
+    *(
+        f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {column} text"
+        for table in ("sfumato_grants", "sfumato_sessions")
+        for column in _ADDED_COLUMNS
+    ),
+    _table("sfumato_once", ONCE_COLUMNS).replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS"),
 )
-"""For a database of version 0.12 or older."""
 
 
 class PostgresGrants:
@@ -73,7 +77,7 @@ class PostgresGrants:
         with self._using, self._transaction() as connection:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATION_LOCK_ID,))
             if _exists(connection):
-                if not _exists(connection, "sfumato_once"):
+                if not _is_converted(connection):
                     for statement in _CONVERSION:
                         connection.execute(statement)
                 return
@@ -194,8 +198,13 @@ class PostgresGrants:
             raise grants_damaged(_AWAY, _REMEDY)
 
 
-def _exists(connection: Any, table: str = "sfumato_access") -> bool:
-    return connection.execute("SELECT to_regclass(%s)", (table,)).fetchone()[0] is not None
+def _exists(connection: Any) -> bool:
+    return connection.execute("SELECT to_regclass('sfumato_access')").fetchone()[0] is not None
+
+
+def _is_converted(connection: Any) -> bool:
+    found = "SELECT count(*) FROM pg_attribute WHERE attrelid = 'sfumato_sessions'::regclass AND attname = %s"
+    return bool(connection.execute(found, (SESSION_COLUMNS[-1],)).fetchone()[0])
 
 
 def _remove_grants(connection: Any, ids: list[str]) -> int:
@@ -204,7 +213,9 @@ def _remove_grants(connection: Any, ids: list[str]) -> int:
 
 
 def _select(table: str, columns: tuple[str, ...], order: str) -> str:
-    return " ".join(("SELECT", ", ".join(columns), "FROM", table, "ORDER BY", order))
+    # a table of an older version lacks the later columns: they are null until the first change converts it
+    named = (f"to_jsonb(stored) ->> '{column}'" if column in _ADDED_COLUMNS else column for column in columns)
+    return " ".join(("SELECT", ", ".join(named), "FROM", table, "AS stored ORDER BY", order))
 
 
 def _insert(table: str, columns: tuple[str, ...]) -> str:

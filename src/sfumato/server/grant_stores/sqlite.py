@@ -28,9 +28,10 @@ from sfumato.server.grant_stores.rows import (
 from sfumato.server.grant_stores.stored import SECRET_BYTES, Grant, StoredAccess, StoredSession, grants_damaged
 
 APPLICATION_ID = 0x5FADA71
-_FORMAT_VERSION = 3
-_OLD_FORMAT_VERSION = 2
-"""Without roles of the identity provider. It is read as it is, and converted with the first change."""
+_FORMAT_VERSION = 4
+_MISSING_COLUMNS = {2: ("roles", "identity"), 3: ("identity",), _FORMAT_VERSION: ()}
+"""What grants and sessions of older formats lack. They are read as they are, and converted with the first change."""
+_FIRST_FORMAT_WITH_ONCE = 3
 _LOCK_TIMEOUT_SECONDS = 5.0
 _MAGIC = b"SQLite format 3\x00"
 
@@ -53,12 +54,12 @@ _SCHEMA = (
 )
 
 
-_CONVERSION = (
-    "ALTER TABLE grants ADD COLUMN roles TEXT",
-    "ALTER TABLE sessions ADD COLUMN roles TEXT",
-    _table("once", ONCE_COLUMNS, ""),
-    f"PRAGMA user_version = {_FORMAT_VERSION}",
-)
+def _conversion(version: int) -> list[str]:
+    """Return what makes the present format of an older one."""
+    tables = ("grants", "sessions")
+    more = [f"ALTER TABLE {table} ADD COLUMN {column} TEXT" for table in tables for column in _MISSING_COLUMNS[version]]
+    once = [_table("once", ONCE_COLUMNS, "")] if version < _FIRST_FORMAT_WITH_ONCE else []
+    return [*more, *once, f"PRAGMA user_version = {_FORMAT_VERSION}"]
 
 
 class SqliteGrants:
@@ -98,9 +99,9 @@ class SqliteGrants:
             with connection:
                 connection.execute("BEGIN")
                 (secret,) = connection.execute("SELECT value FROM secret").fetchone()
-                old = _format_of(connection) == _OLD_FORMAT_VERSION
-                grants = connection.execute(_select("grants", GRANT_COLUMNS, "since, id", old)).fetchall()
-                sessions = connection.execute(_select("sessions", SESSION_COLUMNS, "rowid", old)).fetchall()
+                missing = _MISSING_COLUMNS[_format_of(connection)]
+                grants = connection.execute(_select("grants", GRANT_COLUMNS, "since, id", missing)).fetchall()
+                sessions = connection.execute(_select("sessions", SESSION_COLUMNS, "rowid", missing)).fetchall()
             if len(secret) != SECRET_BYTES:
                 raise ValueError
             return StoredAccess(
@@ -162,8 +163,8 @@ class SqliteGrants:
             connection = self._opened()
             with connection:
                 connection.execute("BEGIN IMMEDIATE")
-                if _format_of(connection) == _OLD_FORMAT_VERSION:
-                    for statement in _CONVERSION:
+                if (version := _format_of(connection)) != _FORMAT_VERSION:
+                    for statement in _conversion(version):
                         connection.execute(statement)
                 yield connection
             self._changes += 1
@@ -225,9 +226,8 @@ def _connect(path: Path, new: bool = False) -> sqlite3.Connection:
     with suppress(sqlite3.Error):
         connection.execute("PRAGMA trusted_schema = off")
     if not new:
-        known = (_OLD_FORMAT_VERSION, _FORMAT_VERSION)
         application = connection.execute("PRAGMA application_id").fetchone()[0]
-        if application != APPLICATION_ID or _format_of(connection) not in known:
+        if application != APPLICATION_ID or _format_of(connection) not in _MISSING_COLUMNS:
             connection.close()
             raise ValueError
     return connection
@@ -237,8 +237,8 @@ def _format_of(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _select(table: str, columns: tuple[str, ...], order: str, old: bool) -> str:
-    named = ("NULL" if old and column == "roles" else column for column in columns)
+def _select(table: str, columns: tuple[str, ...], order: str, missing: tuple[str, ...]) -> str:
+    named = ("NULL" if column in missing else column for column in columns)
     return " ".join(("SELECT", ", ".join(named), "FROM", table, "ORDER BY", order))
 
 

@@ -47,6 +47,8 @@ class Grant:
     kind: GrantKind = GrantKind.TOKEN
     roles: tuple[str, ...] | None = None
     """Folded names of the roles that the identity provider gave its person; None where the policy alone decides."""
+    identity: str | None = None
+    """Digest of the `[identity]` section under which the provider vouched for its person; None where none did."""
 
     @property
     def who(self) -> str:
@@ -69,6 +71,7 @@ class StoredSession:
     address: str
     expires: float | None = None
     roles: tuple[str, ...] | None = None
+    identity: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
