@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache, partial
 from itertools import chain
+from operator import is_
 from sys import getsizeof
 from threading import Lock
 from typing import Any
@@ -21,6 +22,33 @@ class _Entry:
     value: Any
     size: int
     owner: Hashable
+
+
+class SameObjects:
+    """A key that is equal to another one iff both hold the same objects, not only equal ones.
+
+    It keeps them, so that no other object can have their places. Comparing takes no time, however large they are.
+
+    >>> one = (1, 2)
+    >>> SameObjects(one) == SameObjects(one), SameObjects(one) == SameObjects(tuple([1, 2]))
+    (True, False)
+    """
+
+    __slots__ = ("_hash", "objects")
+
+    def __init__(self, *objects: Any) -> None:
+        self.objects = objects
+        self._hash = hash(tuple(map(id, objects)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, SameObjects)
+            and len(self.objects) == len(other.objects)
+            and all(map(is_, self.objects, other.objects))
+        )
 
 
 class SizedCache:

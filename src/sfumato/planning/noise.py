@@ -8,13 +8,18 @@ from dataclasses import replace
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
+from itertools import chain
 from math import isqrt, log, log1p
+
+import numpy as np
+import numpy.typing as npt
 
 from sfumato.accounting.event import Composed, Event, Neighbours, Pure, Repeated
 from sfumato.accounting.filter import Filter
 from sfumato.accounting.gaussian_curve import least_common_factor
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import Group
+from sfumato.caches import SameObjects
 from sfumato.certified.enclosure import Enclosure, enclose, lower, refine
 from sfumato.language.rel_nodes import InputNode
 from sfumato.mechanisms.counted_keys import CountedKeys
@@ -202,9 +207,28 @@ def expected_error(needs: tuple[MeasurementSet, ...], groups: tuple[GroupPlan, .
 
 
 def event_of(groups: tuple[GroupPlan, ...]) -> Event | None:
-    """Return what happens when these groups are released; None if nothing does."""
+    """Return what happens when these groups are released; None if nothing does.
+
+    Rows and keys decide nothing of it, so that plans with other cells and the same noise share one event.
+    """
+    return _event_of(_NoiseOf(groups))
+
+
+class _NoiseOf(SameObjects):
+    """What an event depends on of some groups."""
+
+    __slots__ = ("groups",)
+
+    def __init__(self, groups: tuple[GroupPlan, ...]) -> None:
+        parts = ((one.selection, one.measured, one.chosen, one.selecting_measurement, one.vector) for one in groups)
+        super().__init__(*chain.from_iterable(parts))
+        self.groups = groups
+
+
+@lru_cache(maxsize=32)
+def _event_of(noise: _NoiseOf) -> Event | None:
     events: list[Event] = []
-    for group in groups:
+    for group in noise.groups:
         if group.selection is not None:
             events.append(group.selection.event)
         for one in group.measured_after_selection:
@@ -215,7 +239,14 @@ def event_of(groups: tuple[GroupPlan, ...]) -> Event | None:
             elif one.mechanism.place == 0:  # the others are released with it
                 events.append(one.mechanism.joint.event)
         events += [one.mechanism.event for one in group.chosen]
+    noise.groups = ()  # the cache keeps the key, and need not keep the cells
     return Composed(tuple(events)) if events else None
+
+
+@lru_cache(maxsize=256)
+def _spread(order: Fraction, delta: Fraction, digits: int) -> Enclosure:
+    """Enclose ln(αδ)/(α - 1) + ln(α/(α - 1)): orders have four digits, so that many losses share them."""
+    return enclose(order * delta, digits).ln() / (order - 1) + enclose(order / (order - 1), digits).ln()
 
 
 @lru_cache(maxsize=1024)
@@ -227,8 +258,7 @@ def concentrated_loss(epsilon: Fraction, delta: Fraction) -> Fraction | None:
     order = _best_order(float(epsilon), log(delta.numerator) - log(delta.denominator))
 
     def _rho(digits: int) -> Enclosure:
-        spread = enclose(order * delta, digits).ln() / (order - 1)
-        return (spread + enclose(order / (order - 1), digits).ln() + epsilon) / order
+        return (_spread(order, delta, digits) + epsilon) / order
 
     bound = lower(refine(_rho))
     if bound <= 0:
@@ -439,19 +469,27 @@ def variance_of(mechanism: Laplace | Gaussian | MaxNormPart) -> Fraction:
 
 
 def _best_order(epsilon: float, log_delta: float) -> Fraction:
-    def _room(tried: tuple[float, float, float, float]) -> float:
-        _, above, log_order, log_ratio = tried
-        return (epsilon + (log_order + log_delta) / above + log_ratio) / (1 + above)
-
-    coarse, *_ = max(_COARSE, key=_room)
-    fine, *_ = max((_tried(coarse + step / 64) for step in range(-16, 17)), key=_room)
+    """Return the order with the most room: of 280 orders the best, then the best of 33 around it."""
+    coarse, *_ = _roomiest(_COARSE, epsilon, log_delta)
+    fine, *_ = _roomiest(_around(coarse), epsilon, log_delta)
     return 1 + Fraction(f"{2.0**fine:.4g}")
 
 
-def _tried(exponent: float) -> tuple[float, float, float, float]:
-    """Return what is needed to judge the order 1 + 2^exponent: 2^exponent, and the logarithms of α and α/(α - 1)."""
-    above = float(2.0**exponent)
-    return exponent, above, log1p(above), log1p(1 / above)
+def _roomiest(tried: npt.NDArray[np.float64], epsilon: float, log_delta: float) -> tuple[float, ...]:
+    _, above, log_order, log_ratio = tried
+    room = (epsilon + (log_order + log_delta) / above + log_ratio) / (1 + above)
+    return tuple(map(float, tried[:, int(room.argmax())]))
 
 
-_COARSE = tuple(_tried(step / 4) for step in range(-40, 240))
+@lru_cache(maxsize=512)
+def _around(coarse: float) -> npt.NDArray[np.float64]:
+    return _tried([coarse + step / 64 for step in range(-16, 17)])
+
+
+def _tried(exponents: Sequence[float]) -> npt.NDArray[np.float64]:
+    """Return what is needed to judge orders 1 + 2^exponent: 2^exponent, and the logarithms of α and α/(α - 1)."""
+    above = [2.0**exponent for exponent in exponents]
+    return np.array([exponents, above, [log1p(one) for one in above], [log1p(1 / one) for one in above]])
+
+
+_COARSE = _tried([step / 4 for step in range(-40, 240)])
