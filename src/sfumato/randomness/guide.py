@@ -144,7 +144,7 @@ def _alternating(outcomes: int) -> npt.NDArray[np.signedinteger[Any]]:
     """Return 0, undecided, 1, undecided, … as cells hold them."""
     # the smaller they are, the longer the cells stay in the processor's cache
     kind = next(kind for kind in (np.int8, np.int16, np.int64) if outcomes <= np.iinfo(kind).max + 1)
-    answers = np.full(2 * outcomes, _UNDECIDED_INDEX, dtype=kind)
+    answers: npt.NDArray[np.signedinteger[Any]] = np.full(2 * outcomes, _UNDECIDED_INDEX, dtype=kind)
     answers[::2] = np.arange(outcomes)
     answers.flags.writeable = False
     return answers

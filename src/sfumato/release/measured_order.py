@@ -18,7 +18,9 @@ def in_measured_order(noisy: NoisyResult, identity: MeasurementIdentity) -> Nois
     groups = []
     for measured in identity.groups:
         group = noisy.groups[measured.place]
-        keys = tuple(tuple(cell[at] for at in measured.keys) for cell in group.keys)
+        keys = group.keys
+        if measured.keys != tuple(range(len(measured.keys))):
+            keys = tuple(tuple(cell[at] for at in measured.keys) for cell in keys)
         columns = [(f"m{at}", group.column(name)) for at, name in enumerate(measured.columns, 1)]
         # where a bound is selected, the index of the selected one stands beside the measurement
         columns += [(name, values) for name, values in group.columns if name not in measured.columns]

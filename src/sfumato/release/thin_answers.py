@@ -37,14 +37,15 @@ def thin_notes(plan: Plan, names: Sequence[str], values: Sequence[Sequence[Value
         numbers = [value for value in column if isinstance(value, int | float)]
         if one is None or one.candidates is not None or not numbers or plan.is_derived(source[0], one.name):
             continue
-        beyond = Fraction(max(map(abs, numbers))) / shown.step - 1
+        largest = max(map(abs, numbers))
+        beyond = Fraction(largest) / shown.step - 1
         if beyond > 0 and beyond**2 > _MAX_DEVIATIONS**2 * variance_of(one.mechanism):
             continue  # no margin is that wide, so it need not be found
         margin = one.mechanism.margin(CONFIDENCE) * shown.step
         most = different_values(one.quantity)
         if most is not None and margin >= most:  # the interval says so: all that is possible
             continue
-        if margin > 0 and all(abs(number) <= margin for number in numbers):
+        if 0 < margin >= largest:
             yield _thin_note(name, float(margin), len(numbers))
 
 
