@@ -368,7 +368,7 @@ class QueryPreparer:
             digest = with_cohorts(self._tables_digest(tables), read.private.cohorts)
             plans, names = named_plans(read.query, with_cohort_notes(read.private), target, digest, shared)
             found = plans, names, {}
-            if new:
+            if new and read.key is not None:
                 shared.max_plan_bytes = 2 * size_of((found, remembered), read.parts) // len(plans)
             if remembered is not None:  # what a share buys depends on the account
                 known = read.bytes + len(plans) * shared.max_plan_bytes
