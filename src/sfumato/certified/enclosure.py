@@ -15,7 +15,7 @@ from sfumato.certified.binary import pi_bounds
 
 _INFINITY = Decimal("Infinity")
 _ZERO = Decimal(0)
-_ONE = Decimal(1)
+_UNIT = Decimal(1)
 _MAX_RELATIVE_WIDTH = Decimal("1e-24")  # a loss is wanted to this relative width before the digits stop growing
 _DIGITS = (40, 80, 160, 320, 640)
 # exponents of ten beyond which an exact fraction is not worth its length
@@ -72,7 +72,7 @@ class Enclosure:
         if that.low <= 0 <= that.high:
             return Enclosure(-_INFINITY, _INFINITY, self.digits)
         down, up = _contexts(self.digits)
-        return self * Enclosure(down.divide(_ONE, that.high), up.divide(_ONE, that.low), self.digits)
+        return self * Enclosure(down.divide(_UNIT, that.high), up.divide(_UNIT, that.low), self.digits)
 
     def exp(self) -> "Enclosure":
         down, up = _contexts(self.digits)  # Decimal.exp and .ln are correctly rounded to nearest: one step out encloses

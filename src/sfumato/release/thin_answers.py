@@ -10,7 +10,7 @@ from sfumato.planning.accuracy_target import CONFIDENCE
 from sfumato.planning.aggregates.distinct_count import different_values
 from sfumato.planning.column_origins import origins, shown_unchanged
 from sfumato.planning.noise import variance_of
-from sfumato.planning.notes.note import Note, NoteRank
+from sfumato.planning.notes.note import Note, NoteRank, texts_by_rank
 from sfumato.planning.notes.plan_notes import NO_GROUP
 from sfumato.planning.plan import Plan
 from sfumato.planning.quote import shown_margin
@@ -21,6 +21,13 @@ _MAX_DEVIATIONS = 5
 
 THIN = "No value of"
 """How the note about values within their margin begins."""
+
+
+def note_texts(
+    plan: Plan, names: Sequence[str], values: Sequence[Sequence[Value]], found: Sequence[Note]
+) -> tuple[str, ...]:
+    """Return the texts of these notes and of what `thin_notes` says, the most important first."""
+    return texts_by_rank([*thin_notes(plan, names, values), *found])
 
 
 def thin_notes(plan: Plan, names: Sequence[str], values: Sequence[Sequence[Value]]) -> Iterator[Note]:
