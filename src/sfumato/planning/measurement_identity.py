@@ -14,6 +14,8 @@ from sfumato.analysis.private_query import Cell, Group, Key
 from sfumato.caches import SameObjects
 from sfumato.language.rel_nodes import RelNode
 from sfumato.language.scalar import Scalar
+from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.max_norm import MaxNormPart
 from sfumato.mechanisms.meetings import Meetings
@@ -36,6 +38,8 @@ _DECODER = json.JSONDecoder()
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 _MAX_SHARED_KEYS = 256
 """Maximum number of digests of keys that the plans of one question share."""
+_MAX_SHARED_NOISES = 16
+"""Maximum number of mechanisms that the plans of one question share: those of one price, about."""
 Placed = TypeVar("Placed")
 Choosing = Quantiles | PermuteAndFlip | Meetings | MatchedCount
 
@@ -111,6 +115,7 @@ class SharedParts:
         self._quantities: dict[tuple[int, Quantity, Sensitivity, bool], str] = {}
         self._rows: dict[SameObjects, str] = {}
         self._signatures: dict[SameObjects, ViewSignature | None] = {}
+        self._noises: dict[SameObjects, object] = {}
 
     def flow(self, rows: RelNode) -> CanonicalFlow:
         """Return the canonical flow of rows."""
@@ -149,6 +154,16 @@ class SharedParts:
                 self._signatures.clear()
             self._signatures[part] = signature_of(plan, flow, words)
         return self._signatures[part]
+
+    def noise(self, mechanism: Laplace | Gaussian | MaxNormPart, flow: CanonicalFlow) -> object:
+        """Return the noise of a measurement as data; plans with other cells have the same."""
+        part = SameObjects(mechanism)
+        found = self._noises.get(part)
+        if found is None:
+            if len(self._noises) >= _MAX_SHARED_NOISES:
+                self._noises.clear()
+            found = self._noises[part] = _noise(mechanism, flow)
+        return found
 
     def quantity(self, one: PlannedMeasurement, selecting: bool, flow: CanonicalFlow) -> str:
         """Return the digest of what a measurement without a bound of its own measures."""
@@ -265,19 +280,17 @@ def _measurement(
             ),
             selections.get(one.bound.selection_label, ""),
         ]
-    mechanism = one.mechanism
-    noise: object = flow.data(mechanism)
-    if isinstance(mechanism, MaxNormPart):  # its law does not depend on the order of the sides
-        joint = mechanism.joint
-        noise = [
-            "MaxNorm",
-            joint.sides[mechanism.place],
-            sorted(joint.sides),
-            flow.data((joint.sensitivity, joint.epsilon, joint.neighbours)),
-        ]
     selecting = one.name == plan.selecting_measurement
     known = shared.quantity(one, selecting, flow) if bound is None else _quantity(one, bound, selecting, flow)
-    return known, noise
+    return known, shared.noise(one.mechanism, flow)
+
+
+def _noise(mechanism: Laplace | Gaussian | MaxNormPart, flow: CanonicalFlow) -> object:
+    if not isinstance(mechanism, MaxNormPart):
+        return flow.data(mechanism)
+    joint = mechanism.joint  # its law does not depend on the order of the sides
+    told = flow.data((joint.sensitivity, joint.epsilon, joint.neighbours))
+    return ["MaxNorm", joint.sides[mechanism.place], sorted(joint.sides), told]
 
 
 def _quantity(one: PlannedMeasurement, bound: object, selecting: bool, flow: CanonicalFlow) -> str:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from itertools import chain
 from math import isqrt, log, log1p
 
 import numpy as np
@@ -18,10 +17,8 @@ from sfumato.accounting.event import Composed, Event, Neighbours, Pure, Repeated
 from sfumato.accounting.filter import Filter
 from sfumato.accounting.gaussian_curve import least_common_factor
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.analysis.private_query import Group
 from sfumato.caches import SameObjects
 from sfumato.certified.enclosure import Enclosure, enclose, lower, refine
-from sfumato.language.rel_nodes import InputNode
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
@@ -48,6 +45,7 @@ from sfumato.planning.budget_split import (
     vector_of,
 )
 from sfumato.planning.measurements import Measurement, MeasurementSet, longest_spelled, measurements
+from sfumato.planning.noise_shape import for_question, shape_of
 from sfumato.planning.plan import GroupPlan, PlannedMeasurement, PlannedSelection
 from sfumato.query.functions import CHOSEN, Aggregation
 from sfumato.sensitivity.norms import Sensitivity
@@ -62,7 +60,6 @@ _LEAST_SHARED = Fraction(1, 10**50)
 _GUMBEL = Fraction(5, 3)
 """About the variance of standard Gumbel noise, π²/6."""
 _FINE = 10**12
-_NO_ROWS = InputNode("", (), ())
 _MOST_GAIN = Fraction(1, 2)
 """The exact curve needs more than this part of the variance that zCDP asks for, wherever anybody looked."""
 
@@ -81,23 +78,17 @@ def best_noise(
     """
     if any(need.keys is not None or need.top is not None for need in needs):
         return _best_noise(needs, epsilon, delta, cap)
-    # with public keys, noise depends on what is measured, not on the cells: plans with other cells share it
-    bare = tuple(replace(need, group=_without_rows(need.group)) for need in needs)
     return tuple(
-        (tuple(replace(plan, group=need.group) for plan, need in zip(groups, needs, strict=True)), loss)
-        for groups, loss in _remembered_noise(bare, epsilon, delta, cap)
+        (tuple(map(for_question, groups, needs)), loss)
+        for groups, loss in _noise_of_shape(tuple(map(shape_of, needs)), epsilon, delta, cap)
     )
 
 
-def _without_rows(group: Group) -> Group:
-    return replace(group, rows=_NO_ROWS, keys=(), asked=(), combinations=None)
-
-
-@lru_cache(maxsize=16)
-def _remembered_noise(
-    needs: tuple[MeasurementSet, ...], epsilon: Fraction, delta: Fraction, cap: PrivacyLoss
+@lru_cache(maxsize=64)
+def _noise_of_shape(
+    shapes: tuple[MeasurementSet, ...], epsilon: Fraction, delta: Fraction, cap: PrivacyLoss
 ) -> tuple[Noise, ...]:
-    return _best_noise(needs, epsilon, delta, cap)
+    return _best_noise(shapes, epsilon, delta, cap)
 
 
 def _best_noise(
@@ -220,8 +211,12 @@ class _NoiseOf(SameObjects):
     __slots__ = ("groups",)
 
     def __init__(self, groups: tuple[GroupPlan, ...]) -> None:
-        parts = ((one.selection, one.measured, one.chosen, one.selecting_measurement, one.vector) for one in groups)
-        super().__init__(*chain.from_iterable(parts))
+        parts: list[object] = []
+        for group in groups:
+            parts += (group.selection, group.selecting_measurement, group.vector, group.chosen)
+            for one in group.measured:
+                parts += (one.name, one.mechanism, one.sensitivity, one.bound)
+        super().__init__(*parts)
         self.groups = groups
 
 

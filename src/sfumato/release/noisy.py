@@ -108,7 +108,7 @@ def _values_data(values: NoisyValues) -> list[str] | list[list[str]]:
 
 
 def _values(data: object) -> NoisyValues:
-    if not isinstance(data, list) or not any(isinstance(value, list) for value in data):
+    if not isinstance(data, list) or list not in set(map(type, data)):
         return _integers(data)
     histograms = tuple(_integers(value) for value in data)
     if len({len(value) for value in histograms}) > 1:
@@ -144,8 +144,8 @@ def _cell(data: object) -> KeyValue:
 
 
 def _integers(data: object) -> tuple[int, ...]:
-    if isinstance(data, list):
-        return tuple(_integer(value) for value in data)
+    if isinstance(data, list) and {str}.issuperset(map(type, data)):
+        return tuple(map(int, data))
     raise _malformed()
 
 
