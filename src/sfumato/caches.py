@@ -2,20 +2,21 @@
 
 import functools
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache, partial, update_wrapper
-from itertools import chain
+from functools import lru_cache, update_wrapper
+from gc import get_referents
+from operator import is_
 from sys import getsizeof
 from threading import Lock
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 MAX_NUMBER_BYTES = 1 << 24
 """Bytes of all numbers together that `remembered` functions keep in one process, about."""
-_ATOMS = frozenset((type(None), bool, int, float, complex, str, bytes))
-_ABSENT = object()
+_type_of: Callable[[object], Any] = type
 _OVERHEAD_BYTES = 400
 """Bytes that a cache itself needs for one entry, about."""
 
@@ -25,6 +26,33 @@ class _Entry:
     value: Any
     size: int
     owner: Hashable
+
+
+class SameObjects:
+    """A key that is equal to another one iff both hold the same objects, not only equal ones.
+
+    It keeps them, so that no other object can have their places. Comparing takes no time, however large they are.
+
+    >>> one = (1, 2)
+    >>> SameObjects(one) == SameObjects(one), SameObjects(one) == SameObjects(tuple([1, 2]))
+    (True, False)
+    """
+
+    __slots__ = ("_hash", "objects")
+
+    def __init__(self, *objects: Any) -> None:
+        self.objects = objects
+        self._hash = hash(tuple(map(id, objects)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, SameObjects)
+            and len(self.objects) == len(other.objects)
+            and all(map(is_, self.objects, other.objects))
+        )
 
 
 class SizedCache:
@@ -169,42 +197,16 @@ def size_of(thing: object, counted: Iterable[object] = ()) -> int:
     """
     total, seen, waiting = 0, set(map(id, counted)), [thing]
     while waiting:
-        part = waiting.pop()
-        if id(part) in seen:
-            continue
-        seen.add(id(part))
-        kind: Any = type(part)
-        parts = _parts_of(kind)
-        if parts is None:
-            continue
-        total += getsizeof(part)
-        waiting.extend(parts(part))
+        found = {id(part): part for part in waiting if not _is_shared(_type_of(part))}
+        for known in seen.intersection(found):
+            del found[known]
+        seen.update(found)
+        total += sum(map(getsizeof, found.values()))
+        waiting = get_referents(*found.values())
     return total
 
 
-@lru_cache(maxsize=1024)
-def _parts_of(kind: Any) -> Callable[[Any], Iterable[object]] | None:
-    """Return how the parts of a value of this type are found; None where it is shared by the whole process."""
-    if kind in _ATOMS:
-        return lambda _: ()
-    if issubclass(kind, type | Enum):
-        return None
-    if issubclass(kind, tuple | list | set | frozenset):
-        return lambda part: part
-    if issubclass(kind, Mapping):
-        return lambda part: chain(part.keys(), part.values())
-    return partial(_fields, _slots(kind))
-
-
-def _fields(slots: tuple[str, ...], record: object) -> list[object]:
-    held = [getattr(record, name, _ABSENT) for name in slots]
-    return [*getattr(record, "__dict__", {}).values(), *(value for value in held if value is not _ABSENT)]
-
-
-def _slots(kind: Any) -> tuple[str, ...]:
-    """Return the names of a record's slots, its parents' included."""
-    found: list[str] = []
-    for parent in kind.__mro__:
-        slots = parent.__dict__.get("__slots__", ())
-        found += (slots,) if isinstance(slots, str) else slots
-    return tuple(name for name in found if not name.startswith("__"))
+@lru_cache(maxsize=4096)
+def _is_shared(kind: Any) -> bool:
+    """Whether values of a type are shared by the whole process: classes, enumerations, functions and modules."""
+    return issubclass(kind, type | Enum | FunctionType | BuiltinFunctionType | ModuleType)

@@ -422,8 +422,8 @@ class Database:
         receipt = replace(new, loss=known.plan.loss, rests_on=known.rests_on)
         bounds = self._truncation_bounds(asked, receipt)
         release = make_release(known.plan, known.noisy, receipt, evaluate, bounds)
-        notes = (f"Free: from your answer of {known.when}.", *release.notes)
-        return self._marked(replace(release, repeated=True, notes=notes))
+        noted = release.noted.after([f"Free: from your answer of {known.when}."])
+        return self._marked(replace(release, repeated=True, noted=noted))
 
     def _receipt(
         self, asked: Prepared, name: str, charge: Charge | None = None, noisy: NoisyResult | None = None
@@ -445,7 +445,7 @@ class Database:
 
     def _marked(self, release: Release) -> Release:
         notes = (*((REHEARSAL_NOTE,) if self.rehearsal else ()), *budget_notes(self.policy))
-        return replace(release, notes=(*notes, *release.notes))
+        return replace(release, noted=release.noted.after(notes))
 
     def _truncation_bounds(self, asked: Prepared, receipt: Receipt) -> TruncationBounds | None:
         """Return the truncation losses of the snapshot that gave an answer; None under another policy."""

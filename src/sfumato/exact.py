@@ -108,6 +108,8 @@ def positive(value: Fraction, name: str) -> Fraction:
 
 def positive_rational(value: object, name: str) -> Fraction:
     """Read an exact number above zero, of a length that a person could have written."""
+    if type(value) is Fraction and value.numerator > 0:
+        return _check_bits(value, name)
     return _check_bits(positive(rational(value, name), name), name)
 
 
@@ -147,7 +149,7 @@ def probability(value: object, name: str) -> Fraction:
 
 
 def _check_bits(number: Fraction, name: str) -> Fraction:
-    if max(number.numerator.bit_length(), number.denominator.bit_length()) <= _MAX_INTEGER_BITS:
+    if number.numerator.bit_length() <= _MAX_INTEGER_BITS >= number.denominator.bit_length():
         return number
     raise BadParameter(
         f"{name} is a number of more than {_MAX_INTEGER_BITS} bits.",

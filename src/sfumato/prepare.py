@@ -24,8 +24,9 @@ from sfumato.ledger.cohorts import PayingCohorts
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.one_time_grants import GrantedName, has_grant
 from sfumato.planning.budget_share import choose_plan
-from sfumato.planning.fingerprint import query_fingerprint, query_fingerprints, tables_read, uses_materialized_rows
+from sfumato.planning.fingerprint import query_fingerprint, tables_read, uses_materialized_rows
 from sfumato.planning.measurement_identity import SharedParts, measurement_identity
+from sfumato.planning.named_plans import named_plans
 from sfumato.planning.notes.plan_notes import with_notes
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import PriceTarget, make_plans, parse_price_target
@@ -353,17 +354,12 @@ class QueryPreparer:
             None if remembered is None else _QUERY_CACHE.get(remembered)
         )
         if found is None:
-            plans = make_plans(with_cohort_notes(read.private), target)  # price and error known; data untouched
             shared = self._shared_parts(read)
             new = not shared.flows
             digest = with_cohorts(self._tables_digest(tables), read.private.cohorts)
-            by_text = query_fingerprints(read.query, plans, digest)
-            names = [
-                ReleaseNames(measurement_identity(plan, digest, shared), text)
-                for plan, text in zip(plans, by_text, strict=True)
-            ]
+            plans, names = named_plans(read.query, with_cohort_notes(read.private), target, digest, shared)
             found = plans, names, {}
-            if new:
+            if new and read.key is not None:
                 shared.max_plan_bytes = 2 * size_of((found, remembered), read.parts) // len(plans)
             if remembered is not None:  # what a share buys depends on the account
                 known = read.bytes + len(plans) * shared.max_plan_bytes
@@ -455,8 +451,8 @@ class QueryPreparer:
                 return place  # the owner approved this plan, whatever suits the account now
         part = None if target.share is None else target.share.fraction
         paying = paying_of(engine, plans[0].cohorts)
-        account = self._ledger.account(self._account, paying)
-        dataset = self._ledger.account(paying=paying) if self._account else None  # else it is the account
+        account, *others = self._ledger.caps(self._account, paying)  # the dataset is the account, or another cap
+        dataset = others[0] if others else None
         return plans.index(choose_plan(plans, account, part, epsilon=target.epsilon, dataset=dataset))
 
     def _units(self, tables: set[str]) -> str:

@@ -15,8 +15,9 @@ from sfumato import prepare
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.errors import BadSql, Refusal
 from sfumato.lab.generators.clinic import VISITS
+from sfumato.planning import named_plans
 from sfumato.planning.plan import Plan
-from sfumato.planning.planner import PriceTarget, make_plans
+from sfumato.planning.planner import KnownNeeds, PriceTarget, make_plans
 from sfumato.query.catalog import Catalog
 from sfumato.query.parameters import Bindings
 from sfumato.query.parse import parse
@@ -135,11 +136,11 @@ def test_what_a_share_buys_is_found_anew(database: sfumato.Database, monkeypatch
     """It depends on the account, and the account on what was asked before."""
     planned: list[object] = []
 
-    def seen(private: PrivateQuery, wish: PriceTarget) -> tuple[Plan, ...]:
+    def seen(private: PrivateQuery, wish: PriceTarget, *, known: KnownNeeds) -> tuple[Plan, ...]:
         planned.append(wish.epsilon if wish.share is None else "share")
-        return make_plans(private, wish)
+        return make_plans(private, wish, known=known)
 
-    monkeypatch.setattr(prepare, "make_plans", seen)
+    monkeypatch.setattr(named_plans, "make_plans", seen)
     sql = "SELECT COUNT(*) FROM visits WHERE age < 19"  # nothing of it is paid for
     for _ in range(2):
         database.explain(sql, share="10%")

@@ -11,6 +11,7 @@ from tests.planted.clients2_bugs import CLIENTS2_BUGS
 from tests.planted.composition_bugs import COMPOSITION_BUGS
 from tests.planted.engine_bugs import ENGINE_BUGS
 from tests.planted.findings import FINDINGS
+from tests.planted.fixedcost_bugs import FIXEDCOST_BUGS
 from tests.planted.grammar2_bugs import GRAMMAR2_BUGS
 from tests.planted.hostile_path_bugs import HOSTILE_PATH_BUGS
 from tests.planted.hostile_server_bugs import HOSTILE_SERVER_BUGS
@@ -60,6 +61,7 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *OUTSIDE_BUGS,
     *OPERATOR_BUGS,
     *RELOADING_BUGS,
+    *FIXEDCOST_BUGS,
     *CHECKED,
     *VECTOR_BUGS,
     *APPROVALS_BUGS,

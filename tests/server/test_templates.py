@@ -17,6 +17,7 @@ from sfumato.errors import BadSql
 from sfumato.ledger.budget import Budget
 from sfumato.ledger.history import Entry
 from sfumato.ledger.verifying import Verified
+from sfumato.release.lazy_notes import LazyNotes
 from sfumato.release.release import Release
 from sfumato.release.rendering.svg import THEMES, plain_chart
 from sfumato.server.console.templates import render
@@ -77,7 +78,11 @@ def _pages(text: str, release: Release, entry: Entry) -> dict[str, str]:
     budget = Budget(release.loss, release.loss, release.loss, Fraction(1))
     columns = (f"k{text}", f"n{text}", f"s{text}")
     hostile = replace(
-        release, columns=columns, values=((text, text, None), *release.values[1:]), notes=(text,), _known={}
+        release,
+        columns=columns,
+        values=((text, text, None), *release.values[1:]),
+        noted=LazyNotes.of([text]),
+        _known={},
     )
     free = replace(hostile, receipt=replace(hostile.receipt, sequence=None))
     column = {"name": text, "type": text, "bounds": [text, text], "step": text, "values": [text]}

@@ -31,7 +31,7 @@ def separate(event: Event, accountant: str = "privacy") -> tuple[Event, Fraction
             return core, within + delta
         case Repeated(inner, times):
             core, within = separate(inner, accountant)
-            return Repeated(core, times), times * within
+            return (event if core is inner else Repeated(core, times)), times * within
         case PoissonSampled(rate, inner):
             core, within = separate(inner, accountant)
             return PoissonSampled(rate, core), rate * within
@@ -48,14 +48,23 @@ def separate(event: Event, accountant: str = "privacy") -> tuple[Event, Fraction
             return event, Fraction(0)
         case Composed(events):
             parts = [separate(part, accountant) for part in events]
+            if _as_they_are(events, parts):
+                return event, Fraction(0)
             return Composed(tuple(core for core, _ in parts)), sum((delta for _, delta in parts), Fraction(0))
         case Parallel(events):
             parts = [separate(part, accountant) for part in events]
+            if _as_they_are(events, parts):
+                return event, Fraction(0)
             return Parallel(tuple(core for core, _ in parts)), max((delta for _, delta in parts), default=Fraction(0))
         case _ if isinstance(event, EVENTS):
             return event, Fraction(0)
         case _:
             raise UnsupportedEvent(event, accountant=accountant)
+
+
+def _as_they_are(events: tuple[Event, ...], parts: list[tuple[Event, Fraction]]) -> bool:
+    """Whether all parts of an event are cores themselves: then it is its own core, and no new event is made."""
+    return all(core is part and not delta for part, (core, delta) in zip(events, parts, strict=True))
 
 
 def core_target(target: Fraction, failures: Fraction) -> Fraction:

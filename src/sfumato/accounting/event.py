@@ -7,7 +7,7 @@ is a new kind: no event is ever redefined.
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Union, get_args
 
@@ -276,6 +276,7 @@ Event = Union[  # noqa: UP007  (the members refer to the union)
 EVENTS: tuple[type[Event], ...] = get_args(Event)
 _KINDS: dict[str, type[Event]] = {event.kind: event for event in EVENTS}
 _MAX_NESTING = 64
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def shared_neighbours(events: tuple[Event, ...]) -> Neighbours | None:
@@ -296,7 +297,7 @@ def to_json(event: Event) -> str:
     >>> to_json(Approximate(Pure(Fraction(1, 10), Neighbours.ADD_REMOVE), Fraction(1, 10**9)))
     '{"delta":"1/1000000000","event":{"epsilon":"1/10","kind":"pure","neighbours":"add-remove"},"kind":"approximate"}'
     """
-    return json.dumps(_as_data(_event(event)), sort_keys=True, separators=(",", ":"))
+    return _ENCODER.encode(_as_data(_event(event)))
 
 
 def unordered(event: Event) -> str:
@@ -393,7 +394,7 @@ def _as_data(value: object) -> object:
             return [_as_data(part) for part in value]
         case _:
             event: Any = value
-            return {"kind": event.kind} | {field.name: _as_data(getattr(event, field.name)) for field in fields(event)}
+            return {"kind": event.kind} | {name: _as_data(getattr(event, name)) for name in field_hints(type(event))}
 
 
 def _from_data(data: object, depth: int) -> Event:

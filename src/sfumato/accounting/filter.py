@@ -172,11 +172,9 @@ class Filter:
         raise _budget_exhausted(self, after)
 
     def _after(self, event: Event) -> "_Sums":
-        core, delta = separate(event, "Rényi")
         # with delta = 0 the Rényi loss decides nothing, but an event without a theorem is still refused by name
-        renyi = rounded_loss(core, self.order or 2)
+        renyi, bound, delta = _losses_of(event, self.order or 2)
         one_relation(self.neighbours, event)
-        bound = epsilon_or_infinity(core)
         pure = None if self.pure is None or bound == inf else add_losses(self.pure, Fraction(bound))
         after = inf if renyi == inf else self.renyi + renyi
         return _Sums(self, pure, after if self.order else 0, add_losses(self.approximate, delta))
@@ -245,6 +243,13 @@ def add_losses(total: Fraction, more: Fraction) -> Fraction:
 
 def _round_up_sum(total: Fraction) -> Fraction:
     return total if total.denominator <= MAX_DENOMINATOR else Fraction(ceil(total * RENYI_UNITS), RENYI_UNITS)
+
+
+@remembered(64)
+def _losses_of(event: Event, order: int) -> tuple[int | float, Fraction | float, Fraction]:
+    """Return the Rényi loss in units, the pure loss and the delta of an event: asked for by several caps in turn."""
+    core, delta = separate(event, "Rényi")
+    return rounded_loss(core, order), epsilon_or_infinity(core), delta
 
 
 def rounded_loss(core: Event, order: int) -> int | float:

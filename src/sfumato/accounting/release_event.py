@@ -244,6 +244,8 @@ class NonPrivate:
 
 def as_neighbours(value: object, _: str = "neighbours") -> Neighbours:
     """Read a neighbour relation; the two names are accepted as text."""
+    if isinstance(value, Neighbours):
+        return value
     try:
         return Neighbours(value)  # type: ignore[arg-type]
     except ValueError:
@@ -267,7 +269,10 @@ def read_fields(event: Any, readers: Mapping[object, Callable[[object, str], obj
     """Replace the fields of a new event by what their types make of them, or refuse."""
     known = FROM_CALLER if readers is None else readers
     for name, hint in field_hints(type(event)).items():
-        object.__setattr__(event, name, known[hint](getattr(event, name), name))
+        given = getattr(event, name)
+        value = known[hint](given, name)
+        if value is not given:
+            object.__setattr__(event, name, value)
 
 
 def field_hints(kind: type[Any]) -> dict[str, object]:

@@ -6,7 +6,7 @@ Proof: proofs/bernoulli.md
 
 from fractions import Fraction
 from functools import lru_cache
-from math import ceil, isqrt
+from math import isqrt
 
 Between = tuple[int, int]
 """Integers low and high with low <= value * 2**bits <= high."""
@@ -31,33 +31,37 @@ def exp_minus_bounds(exponent: Fraction, bits: int) -> Between:
 
 def exp_minus_enclosure(exponent: Fraction, bits: int) -> Between:
     """Enclose e^-exponent * 2**bits, for exponent >= 0, between integers that differ by at most 1."""
-    if exponent == 0:
+    above, below = exponent.numerator, exponent.denominator
+    if above == 0:
         return (1 << bits, 1 << bits)
-    if exponent > bits + 1:
+    if above > (bits + 1) * below:
         return (0, 1)  # e^-y < 2^-y
     guard = 32
     while True:
-        low, high = _exp_minus_once(exponent, bits + guard)
+        low, high = _exp_minus_once(above, below, bits + guard)
         low, high = low >> guard, -(-high >> guard)
         if high - low <= 1:
             return (low, high)
         guard *= 2  # ends: e^-y * 2^bits is no integer for rational y > 0 (Lindemann)
 
 
-def _exp_minus_once(exponent: Fraction, bits: int) -> Between:
-    """Enclose e^-exponent * 2**bits: the series at y = exponent / 2^halvings <= 1/2, squared `halvings` times."""
-    halvings = ceil(exponent).bit_length() + 1 + isqrt(bits) // 2
+def _exp_minus_once(above: int, below: int, bits: int) -> Between:
+    """Enclose e^-(above / below) * 2**bits: the series at that over 2^halvings <= 1/2, squared `halvings` times."""
+    halvings = (-(-above // below)).bit_length() + 1 + isqrt(bits) // 2
     precision = bits + halvings + 8  # a squaring at most doubles the width
-    low, high = _exp_minus_series(exponent / (1 << halvings), precision)
+    step = (above << precision) // (below << halvings)
+    low, high = _exp_minus_series(step, step + 1, precision)
     for _ in range(halvings):
         low, high = (low * low) >> precision, -((-high * high) >> precision)
     spare = precision - bits
     return (low >> spare, -(-high >> spare))
 
 
-def _exp_minus_series(small: Fraction, bits: int) -> Between:
-    """Enclose e^-small * 2**bits for 0 < small <= 1/2, by the alternating series with both ends rounded outwards."""
-    step_low, step_high = scaled_floor(small, bits), scaled_ceiling(small, bits)
+def _exp_minus_series(step_low: int, step_high: int, bits: int) -> Between:
+    """Enclose e^-small * 2**bits for step_low <= small * 2**bits <= step_high, where 0 < small <= 1/2.
+
+    By the alternating series with both ends rounded outwards.
+    """
     term_low = term_high = low = high = 1 << bits  # the terms enclose small^n / n!
     order = 0
     while term_high > 1:
@@ -111,12 +115,13 @@ def power(base: Between, exponent: int, bits: int) -> Between:
 
 def powers(base: Between, last: int, bits: int) -> list[Between]:
     """Enclose base^0, …, base^last for a base in [0, 1], each product rounded outwards; both ends fall."""
-    base_low, base_high = base
+    base_low, base_high = base[0], -base[1]
     low = high = 1 << bits
     found = [(low, high)]
+    append = found.append
     for _ in range(last):
-        low, high = low * base_low >> bits, -(-high * base_high >> bits)
-        found.append((low, high))
+        low, high = low * base_low >> bits, -(high * base_high >> bits)
+        append((low, high))
     return found
 
 

@@ -15,6 +15,7 @@ from sfumato.certified.binary import pi_bounds
 
 _INFINITY = Decimal("Infinity")
 _ZERO = Decimal(0)
+_UNIT = Decimal(1)
 _MAX_RELATIVE_WIDTH = Decimal("1e-24")  # a loss is wanted to this relative width before the digits stop growing
 _DIGITS = (40, 80, 160, 320, 640)
 # exponents of ten beyond which an exact fraction is not worth its length
@@ -55,6 +56,10 @@ class Enclosure:
         down, up = _contexts(self.digits)
         if self.low >= 0 and that.low >= 0:
             return _enclose(down.multiply(self.low, that.low), up.multiply(self.high, that.high), self.digits)
+        if self.high <= 0 <= that.low and self.low.is_finite() and that.high.is_finite():
+            return Enclosure(down.multiply(self.low, that.high), up.multiply(self.high, that.low), self.digits)
+        if that.high <= 0 <= self.low and that.low.is_finite() and self.high.is_finite():
+            return Enclosure(down.multiply(self.high, that.low), up.multiply(self.low, that.high), self.digits)
         corners = [(a, b) for a in (self.low, self.high) for b in (that.low, that.high)]
         lows = [down.multiply(a, b) for a, b in corners]
         highs = [up.multiply(a, b) for a, b in corners]
@@ -67,8 +72,7 @@ class Enclosure:
         if that.low <= 0 <= that.high:
             return Enclosure(-_INFINITY, _INFINITY, self.digits)
         down, up = _contexts(self.digits)
-        one = Decimal(1)
-        return self * Enclosure(down.divide(one, that.high), up.divide(one, that.low), self.digits)
+        return self * Enclosure(down.divide(_UNIT, that.high), up.divide(_UNIT, that.low), self.digits)
 
     def exp(self) -> "Enclosure":
         down, up = _contexts(self.digits)  # Decimal.exp and .ln are correctly rounded to nearest: one step out encloses
@@ -91,8 +95,7 @@ class Enclosure:
 def enclose(value: Fraction | int, digits: int) -> Enclosure:
     """Enclose an exact number."""
     down, up = _contexts(digits)
-    fraction = Fraction(value)
-    numerator, denominator = Decimal(fraction.numerator), Decimal(fraction.denominator)
+    numerator, denominator = Decimal(value.numerator), Decimal(value.denominator)
     return Enclosure(down.divide(numerator, denominator), up.divide(numerator, denominator), digits)
 
 

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,18 +14,13 @@ class CohortSet:
     names: tuple[str, ...]
 
 
-@runtime_checkable
-class KeepsCohorts(Protocol):
-    """An engine, or a copy that is complete, of people with cohorts; others need not know of them."""
+def cohorts_of(kept: Any) -> CohortSet | None:
+    """Return the cohorts of a snapshot; None where all people share one budget.
 
-    @property
-    def cohorts(self) -> CohortSet | None:
-        """The cohorts of the snapshot; None where all people share one budget."""
-
-
-def cohorts_of(kept: object) -> CohortSet | None:
-    """Return the cohorts of a snapshot; None where all people share one budget."""
-    return kept.cohorts if isinstance(kept, KeepsCohorts) else None
+    An engine, or a copy that is complete, of people with cohorts has `cohorts`; others need not know of them.
+    """
+    found: CohortSet | None = getattr(kept, "cohorts", None)
+    return found
 
 
 def cohorts_to_json(cohorts: CohortSet | None) -> str:

@@ -35,7 +35,12 @@ def caps_of(state: State, account: str, paying: PayingCohorts | None = None) -> 
     Of several cohorts that pay, each at the one with the least left.
     """
     names = dict.fromkeys((account, DATASET))
-    return tuple(min((cap for _, cap in cohort_caps(state, name, paying)), key=_room) for name in names)
+    return tuple(_tightest([cap for _, cap in cohort_caps(state, name, paying)]) for name in names)
+
+
+def _tightest(caps: list[Filter]) -> Filter:
+    """Return the cap with the least left."""
+    return caps[0] if len(caps) == 1 else min(caps, key=_room)
 
 
 def account_budget(state: State, account: str, paying: PayingCohorts | None = None) -> Budget:

@@ -5,6 +5,7 @@ the head of a row is the hash of the head before and of these bytes. A new meani
 """
 
 from enum import StrEnum
+from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -89,6 +90,7 @@ def with_chain_hash(previous: str, row: Row) -> Row:
     return row._replace(head=sha256(length_prefixed(previous, *row[:-1])).hexdigest())
 
 
+@lru_cache(maxsize=64)
 def repeat_key(account: str, question: str, version: str) -> str:
     """Return what is equal for two requests iff they are the same question, whatever else the policy says by now."""
     return sha256(length_prefixed(account, question, version)).hexdigest()

@@ -143,10 +143,14 @@ class Ledger:
         """Return how many more releases with this event fit, under both caps."""
         return min(most_queries(cap, event) for cap in caps_of(self._present(), account, paying))
 
-    @_failing_closed()
     def account(self, account: str = DATASET, paying: PayingCohorts | None = None) -> Filter:
         """Return an account's own filter as it is now; the dataset's under the empty name."""
-        return caps_of(self._present(), account, paying)[0]
+        return self.caps(account, paying)[0]
+
+    @_failing_closed()
+    def caps(self, account: str = DATASET, paying: PayingCohorts | None = None) -> tuple[Filter, ...]:
+        """Return all caps that a charge has to fit into, as of one moment: the account's own, then the dataset's."""
+        return caps_of(self._present(), account, paying)
 
     @_failing_closed()
     def open_requests(self) -> Mapping[int, OpenRequest]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import fields
+from functools import cache
 from typing import Any
 
 from sfumato.accounting.event import as_neighbours
@@ -45,7 +46,15 @@ _READERS: dict[str, Callable[[object, str], object]] = {
 
 def read_parameters(mechanism: Any) -> None:
     """Replace each field that has a common name by its exact value, or refuse it."""
-    for field in fields(mechanism):
-        if field.name in _READERS:
-            value = _READERS[field.name](getattr(mechanism, field.name), field.name)
-            object.__setattr__(mechanism, field.name, value)
+    kind: Any = type(mechanism)
+    for name, read in _readers_of(kind):
+        given = getattr(mechanism, name)
+        value = read(given, name)
+        if value is not given:
+            object.__setattr__(mechanism, name, value)
+
+
+@cache
+def _readers_of(kind: Any) -> tuple[tuple[str, Callable[[object, str], object]], ...]:
+    """Return the fields of a mechanism that have a common name, with what reads them."""
+    return tuple((field.name, _READERS[field.name]) for field in fields(kind) if field.name in _READERS)

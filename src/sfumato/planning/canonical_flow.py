@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from fractions import Fraction
+from functools import cache
 from hashlib import sha256
+from typing import Any
 
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import (
@@ -51,15 +53,25 @@ class NoisyInputError(Exception):
     """A flow reads a noisy table, so that its rows are not a function of the snapshot."""
 
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
+
 def digest(content: object) -> str:
     """Return the SHA-256 of JSON content: no text inside it can imitate another structure."""
-    return sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
+    return sha256(_ENCODER.encode(content).encode()).hexdigest()
 
 
 LEAF = "leaf"
 """The label of the columns that an expanded scalar reads; each is named by its token."""
 _MAX_EXPANDED_PARTS = 500
 """Maximum number of parts of an expanded scalar: what subqueries nest could grow without end."""
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    if not is_dataclass(kind):
+        raise AssertionError(f"{kind.__name__} has no canonical text")
+    return tuple(field.name for field in fields(kind))
 
 
 class CanonicalFlow:
@@ -108,19 +120,18 @@ class CanonicalFlow:
         match thing:
             case Scalar():
                 return [self.scalar(thing), *range_of(thing.facts)]
+            case Fraction():
+                return str(thing)
             case Aggregate():
                 return self._aggregate(thing, self._tokens, self._known)
             case Enum():
                 return [type(thing).__name__, str(thing.value)]
-            case Fraction():
-                return str(thing)
             case float() | int() | str() | bool() | None:
                 return constant_data(thing)
             case tuple() | list():
                 return [self.data(part) for part in thing]
-        if is_dataclass(thing):
-            return [type(thing).__name__, *(self.data(getattr(thing, field.name)) for field in fields(thing))]
-        raise AssertionError(f"{type(thing).__name__} has no canonical text")
+        kind: Any = type(thing)
+        return [kind.__name__, *[self.data(getattr(thing, name)) for name in _field_names(kind)]]
 
     def _flow(self, flow: RelNode) -> tuple[object, Tokens]:
         match flow:

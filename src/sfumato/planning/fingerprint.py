@@ -2,10 +2,13 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from operator import is_
 
 from sfumato.accounting.event import Composed, Event, LaplaceBounded, Pure, Repeated, to_json
 from sfumato.analysis.catalog import REMOVED
 from sfumato.analysis.private_query import PrivateQuery
+from sfumato.caches import SameObjects
 from sfumato.language.rel_nodes import MaterializedNode, nodes
 from sfumato.language.scalar import address, walk
 from sfumato.mechanisms.matched_count import MatchedCount
@@ -17,6 +20,8 @@ from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.query.canonical import canonical
 from sfumato.query.relation import Query, Relation, Scan, inputs
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
 
 def query_fingerprint(query: Query, plan: Plan, words: str) -> str:
     """Return the canonical text of the query and of all noise, with the policy's words about the tables it touches.
@@ -24,15 +29,12 @@ def query_fingerprint(query: Query, plan: Plan, words: str) -> str:
     Together with the snapshot it is the name under which a ledger keeps the release: budget, analysts, paths and other
     tables are no part of it. It is JSON, so no text inside it can imitate another structure.
     """
-    return query_fingerprints(query, (plan,), words)[0]
+    return query_fingerprints(canonical(query), (plan,), words)[0]
 
 
-def query_fingerprints(query: Query, plans: Sequence[Plan], words: str) -> list[str]:
-    """Return the same for each of several plans."""
-    meaning = canonical(query)
-    return [
-        json.dumps([meaning, [_group(group) for group in plan.groups], words], separators=(",", ":")) for plan in plans
-    ]
+def query_fingerprints(meaning: str, plans: Sequence[Plan], words: str) -> list[str]:
+    """Return the same for each of several plans; `meaning` is the canonical text of the query."""
+    return [_ENCODER.encode([meaning, [_group(group) for group in plan.groups], words]) for plan in plans]
 
 
 def tables_read(relation: Relation) -> set[str]:
@@ -54,8 +56,13 @@ def _group(group: GroupPlan) -> list[object]:
     # one more cell: other noise is kept of it
     rest = ["rest"] if any(key.has_remainder for key in group.group.keys) else []
     reached = list(_reached(group))
-    told = None if event is None else to_json(first_spelling(event))
+    told = None if event is None else _event_text(SameObjects(event))
     return [group.group.label, selected, measured, told, *rest, *([reached] if reached else [])]
+
+
+@lru_cache(maxsize=32)
+def _event_text(event: SameObjects) -> str:
+    return to_json(first_spelling(event.objects[0]))
 
 
 def _reached(group: GroupPlan) -> Iterator[list[object]]:
@@ -96,8 +103,10 @@ def first_spelling(event: Event) -> Event:
         case LaplaceBounded(epsilon, neighbours):
             return Pure(epsilon, neighbours)
         case Repeated(inner, times):
-            return Repeated(first_spelling(inner), times)
+            first = first_spelling(inner)
+            return event if first is inner else Repeated(first, times)
         case Composed(events):
-            return Composed(tuple(first_spelling(part) for part in events))
+            spelled = tuple(map(first_spelling, events))
+            return event if all(map(is_, spelled, events)) else Composed(spelled)
         case _:
             return event

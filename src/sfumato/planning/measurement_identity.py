@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
-from sfumato.analysis.private_query import Cell, Key
+from sfumato.analysis.private_query import Cell, Group, Key
+from sfumato.caches import SameObjects
 from sfumato.language.rel_nodes import RelNode
 from sfumato.language.scalar import Scalar
+from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.max_norm import MaxNormPart
 from sfumato.mechanisms.meetings import Meetings
@@ -21,6 +24,7 @@ from sfumato.mechanisms.quantiles import ENDS_FAILURE, Quantiles
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.canonical_flow import CanonicalFlow, NoisyInputError, constant_data, digest
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
+from sfumato.planning.planner import KnownNeeds
 from sfumato.planning.view_signature import ViewSignature, signature_from, signature_of
 from sfumato.sensitivity.norms import Sensitivity
 
@@ -31,8 +35,11 @@ _VIEWS_INDEX = 4
 """The place of the views in an identity."""
 _HASH_CHARS = len(digest(None))
 _DECODER = json.JSONDecoder()
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 _MAX_SHARED_KEYS = 256
 """Maximum number of digests of keys that the plans of one question share."""
+_MAX_SHARED_NOISES = 16
+"""Maximum number of mechanisms that the plans of one question share: those of one price, about."""
 Placed = TypeVar("Placed")
 Choosing = Quantiles | PermuteAndFlip | Meetings | MatchedCount
 
@@ -85,7 +92,7 @@ def cells_prefix(cells: str) -> str:
     >>> len(cells_prefix(digest("cells"))) == PREFIX_CHARS
     True
     """
-    return json.dumps([FORM, cells], separators=(",", ":"))[:-1]
+    return _ENCODER.encode([FORM, cells])[:-1]
 
 
 PREFIX_CHARS = len(cells_prefix("0" * _HASH_CHARS))
@@ -99,10 +106,16 @@ class SharedParts:
 
     def __init__(self) -> None:
         self.flows: dict[int, tuple[RelNode, CanonicalFlow]] = {}
+        self.needs: KnownNeeds = {}
+        self.meaning = ""
+        """The canonical text of the question."""
         self.max_plan_bytes = 0
         """Twice the bytes of a plan of the question at one price: those at another have as many parts."""
         self._keys: dict[tuple[int, int, Scalar, bool, bool], tuple[Key, str]] = {}
         self._quantities: dict[tuple[int, Quantity, Sensitivity, bool], str] = {}
+        self._rows: dict[SameObjects, str] = {}
+        self._signatures: dict[SameObjects, ViewSignature | None] = {}
+        self._noises: dict[SameObjects, object] = {}
 
     def flow(self, rows: RelNode) -> CanonicalFlow:
         """Return the canonical flow of rows."""
@@ -120,6 +133,37 @@ class SharedParts:
                 self._keys.clear()
             found = self._keys[part] = key, _key(key, flow)
         return found[1]
+
+    def rows(self, group: Group, flow: CanonicalFlow) -> str:
+        """Return the digest of the rows of a group, their owner, and how much one person may add to them."""
+        part = SameObjects(flow, group.unit, group.contribution, group.identity)
+        found = self._rows.get(part)
+        if found is None:
+            if len(self._rows) >= _MAX_SHARED_KEYS:
+                self._rows.clear()
+            data = [flow.rows, flow.data(group.unit), group.identity, flow.data(group.contribution)]
+            found = self._rows[part] = digest(data)
+        return found
+
+    def signature(self, plan: GroupPlan, flow: CanonicalFlow, words: str) -> ViewSignature | None:
+        """Return what a group is a view of, whatever its noise."""
+        measured = (part for one in plan.measured for part in (one.quantity, one.bound is None))
+        part = SameObjects(flow, plan.group, plan.selection is None, bool(plan.chosen), words, *measured)
+        if part not in self._signatures:
+            if len(self._signatures) >= _MAX_SHARED_KEYS:
+                self._signatures.clear()
+            self._signatures[part] = signature_of(plan, flow, words)
+        return self._signatures[part]
+
+    def noise(self, mechanism: Laplace | Gaussian | MaxNormPart, flow: CanonicalFlow) -> object:
+        """Return the noise of a measurement as data; plans with other cells have the same."""
+        part = SameObjects(mechanism)
+        found = self._noises.get(part)
+        if found is None:
+            if len(self._noises) >= _MAX_SHARED_NOISES:
+                self._noises.clear()
+            found = self._noises[part] = _noise(mechanism, flow)
+        return found
 
     def quantity(self, one: PlannedMeasurement, selecting: bool, flow: CanonicalFlow) -> str:
         """Return the digest of what a measurement without a bound of its own measures."""
@@ -150,13 +194,13 @@ def measurement_identity(plan: Plan, words: str, shared: SharedParts | None = No
     ordered = _in_order(groups, lambda group: group[0])
     cells = digest([words, sorted(placed.cells for _, placed in groups)])
     parts = [FORM, cells, words, [text for text, _ in ordered]]
-    found = tuple(signature_of(plan.groups[one.place], flows[one.place], words) for _, one in ordered)
+    found = tuple(shared.signature(plan.groups[one.place], flows[one.place], words) for _, one in ordered)
     family = family_of([one.base for one in found if one is not None])
     views = [None if one is None else one.data() for one in found]
     return MeasurementIdentity(
-        json.dumps([*parts, views, family], separators=(",", ":")),
+        _ENCODER.encode([*parts, views, family]),
         tuple(placed for _, placed in ordered),
-        json.dumps(parts, separators=(",", ":")),
+        _ENCODER.encode(parts),
         found,
     )
 
@@ -195,8 +239,7 @@ def _group(
         (one.name, digest([flow.data(one.quantity), one.weight]), _choice(one.mechanism, flow)) for one in plan.chosen
     ]
     columns = _in_order(measured, lambda column: column[1:])
-    rows = digest([flow.rows, flow.data(group.unit), group.identity, flow.data(group.contribution)])
-    cells = digest([rows, [key for _, key in keys], combinations])
+    cells = digest([shared.rows(group, flow), [key for _, key in keys], combinations])
     text = [cells, flow.data(plan.selection), [[quantity, noise] for _, quantity, noise in columns]]
     names, quantities = tuple(name for name, _, _ in columns), tuple(quantity for _, quantity, _ in columns)
     return text, MeasuredGroup(place, order, names, cells, quantities)
@@ -237,19 +280,17 @@ def _measurement(
             ),
             selections.get(one.bound.selection_label, ""),
         ]
-    mechanism = one.mechanism
-    noise: object = flow.data(mechanism)
-    if isinstance(mechanism, MaxNormPart):  # its law does not depend on the order of the sides
-        joint = mechanism.joint
-        noise = [
-            "MaxNorm",
-            joint.sides[mechanism.place],
-            sorted(joint.sides),
-            flow.data((joint.sensitivity, joint.epsilon, joint.neighbours)),
-        ]
     selecting = one.name == plan.selecting_measurement
     known = shared.quantity(one, selecting, flow) if bound is None else _quantity(one, bound, selecting, flow)
-    return known, noise
+    return known, shared.noise(one.mechanism, flow)
+
+
+def _noise(mechanism: Laplace | Gaussian | MaxNormPart, flow: CanonicalFlow) -> object:
+    if not isinstance(mechanism, MaxNormPart):
+        return flow.data(mechanism)
+    joint = mechanism.joint  # its law does not depend on the order of the sides
+    told = flow.data((joint.sensitivity, joint.epsilon, joint.neighbours))
+    return ["MaxNorm", joint.sides[mechanism.place], sorted(joint.sides), told]
 
 
 def _quantity(one: PlannedMeasurement, bound: object, selecting: bool, flow: CanonicalFlow) -> str:
@@ -263,4 +304,5 @@ def _choice(mechanism: Choosing, flow: CanonicalFlow) -> object:
 
 
 def _in_order(things: Iterable[Placed], text: Callable[[Placed], object]) -> list[Placed]:
-    return sorted(things, key=lambda thing: json.dumps(text(thing)))
+    found = list(things)
+    return sorted(found, key=lambda thing: json.dumps(text(thing))) if len(found) > 1 else found

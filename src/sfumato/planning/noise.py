@@ -10,14 +10,15 @@ from fractions import Fraction
 from functools import lru_cache
 from math import isqrt, log, log1p
 
+import numpy as np
+import numpy.typing as npt
+
 from sfumato.accounting.event import Composed, Event, Neighbours, Pure, Repeated
 from sfumato.accounting.filter import Filter
 from sfumato.accounting.gaussian_curve import least_common_factor
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.analysis.private_query import Group
-from sfumato.caches import remembered
+from sfumato.caches import SameObjects, remembered
 from sfumato.certified.enclosure import Enclosure, enclose, lower, refine
-from sfumato.language.rel_nodes import InputNode
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
@@ -44,6 +45,7 @@ from sfumato.planning.budget_split import (
     vector_of,
 )
 from sfumato.planning.measurements import Measurement, MeasurementSet, longest_spelled, measurements
+from sfumato.planning.noise_shape import for_question, shape_of
 from sfumato.planning.plan import GroupPlan, PlannedMeasurement, PlannedSelection
 from sfumato.query.functions import CHOSEN, Aggregation
 from sfumato.sensitivity.norms import Sensitivity
@@ -58,7 +60,6 @@ _LEAST_SHARED = Fraction(1, 10**50)
 _GUMBEL = Fraction(5, 3)
 """About the variance of standard Gumbel noise, π²/6."""
 _FINE = 10**12
-_NO_ROWS = InputNode("", (), ())
 _MOST_GAIN = Fraction(1, 2)
 """The exact curve needs more than this part of the variance that zCDP asks for, wherever anybody looked."""
 
@@ -77,23 +78,17 @@ def best_noise(
     """
     if any(need.keys is not None or need.top is not None for need in needs):
         return _best_noise(needs, epsilon, delta, cap)
-    # with public keys, noise depends on what is measured, not on the cells: plans with other cells share it
-    bare = tuple(replace(need, group=_without_rows(need.group)) for need in needs)
     return tuple(
-        (tuple(replace(plan, group=need.group) for plan, need in zip(groups, needs, strict=True)), loss)
-        for groups, loss in _remembered_noise(bare, epsilon, delta, cap)
+        (tuple(map(for_question, groups, needs)), loss)
+        for groups, loss in _noise_of_shape(tuple(map(shape_of, needs)), epsilon, delta, cap)
     )
 
 
-def _without_rows(group: Group) -> Group:
-    return replace(group, rows=_NO_ROWS, keys=(), asked=(), combinations=None)
-
-
-@lru_cache(maxsize=16)
-def _remembered_noise(
-    needs: tuple[MeasurementSet, ...], epsilon: Fraction, delta: Fraction, cap: PrivacyLoss
+@lru_cache(maxsize=64)
+def _noise_of_shape(
+    shapes: tuple[MeasurementSet, ...], epsilon: Fraction, delta: Fraction, cap: PrivacyLoss
 ) -> tuple[Noise, ...]:
-    return _best_noise(needs, epsilon, delta, cap)
+    return _best_noise(shapes, epsilon, delta, cap)
 
 
 def _best_noise(
@@ -203,9 +198,32 @@ def expected_error(needs: tuple[MeasurementSet, ...], groups: tuple[GroupPlan, .
 
 
 def event_of(groups: tuple[GroupPlan, ...]) -> Event | None:
-    """Return what happens when these groups are released; None if nothing does."""
+    """Return what happens when these groups are released; None if nothing does.
+
+    Rows and keys decide nothing of it, so that plans with other cells and the same noise share one event.
+    """
+    return _event_of(_NoiseOf(groups))
+
+
+class _NoiseOf(SameObjects):
+    """What an event depends on of some groups."""
+
+    __slots__ = ("groups",)
+
+    def __init__(self, groups: tuple[GroupPlan, ...]) -> None:
+        parts: list[object] = []
+        for group in groups:
+            parts += (group.selection, group.selecting_measurement, group.vector, group.chosen)
+            for one in group.measured:
+                parts += (one.name, one.mechanism, one.sensitivity, one.bound)
+        super().__init__(*parts)
+        self.groups = groups
+
+
+@lru_cache(maxsize=32)
+def _event_of(noise: _NoiseOf) -> Event | None:
     events: list[Event] = []
-    for group in groups:
+    for group in noise.groups:
         if group.selection is not None:
             events.append(group.selection.event)
         for one in group.measured_after_selection:
@@ -216,7 +234,14 @@ def event_of(groups: tuple[GroupPlan, ...]) -> Event | None:
             elif one.mechanism.place == 0:  # the others are released with it
                 events.append(one.mechanism.joint.event)
         events += [one.mechanism.event for one in group.chosen]
+    noise.groups = ()  # the cache keeps the key, and need not keep the cells
     return Composed(tuple(events)) if events else None
+
+
+@remembered(256)
+def _spread(order: Fraction, delta: Fraction, digits: int) -> Enclosure:
+    """Enclose ln(αδ)/(α - 1) + ln(α/(α - 1)): orders have four digits, so that many losses share them."""
+    return enclose(order * delta, digits).ln() / (order - 1) + enclose(order / (order - 1), digits).ln()
 
 
 @remembered(1024)
@@ -228,8 +253,7 @@ def concentrated_loss(epsilon: Fraction, delta: Fraction) -> Fraction | None:
     order = _best_order(float(epsilon), log(delta.numerator) - log(delta.denominator))
 
     def _rho(digits: int) -> Enclosure:
-        spread = enclose(order * delta, digits).ln() / (order - 1)
-        return (spread + enclose(order / (order - 1), digits).ln() + epsilon) / order
+        return (_spread(order, delta, digits) + epsilon) / order
 
     bound = lower(refine(_rho))
     if bound <= 0:
@@ -440,19 +464,27 @@ def variance_of(mechanism: Laplace | Gaussian | MaxNormPart) -> Fraction:
 
 
 def _best_order(epsilon: float, log_delta: float) -> Fraction:
-    def _room(tried: tuple[float, float, float, float]) -> float:
-        _, above, log_order, log_ratio = tried
-        return (epsilon + (log_order + log_delta) / above + log_ratio) / (1 + above)
-
-    coarse, *_ = max(_COARSE, key=_room)
-    fine, *_ = max((_tried(coarse + step / 64) for step in range(-16, 17)), key=_room)
+    """Return the order with the most room: of 280 orders the best, then the best of 33 around it."""
+    coarse, *_ = _roomiest(_COARSE, epsilon, log_delta)
+    fine, *_ = _roomiest(_around(coarse), epsilon, log_delta)
     return 1 + Fraction(f"{2.0**fine:.4g}")
 
 
-def _tried(exponent: float) -> tuple[float, float, float, float]:
-    """Return what is needed to judge the order 1 + 2^exponent: 2^exponent, and the logarithms of α and α/(α - 1)."""
-    above = float(2.0**exponent)
-    return exponent, above, log1p(above), log1p(1 / above)
+def _roomiest(tried: npt.NDArray[np.float64], epsilon: float, log_delta: float) -> tuple[float, ...]:
+    _, above, log_order, log_ratio = tried
+    room = (epsilon + (log_order + log_delta) / above + log_ratio) / (1 + above)
+    return tuple(map(float, tried[:, int(room.argmax())]))
 
 
-_COARSE = tuple(_tried(step / 4) for step in range(-40, 240))
+@lru_cache(maxsize=512)
+def _around(coarse: float) -> npt.NDArray[np.float64]:
+    return _tried([coarse + step / 64 for step in range(-16, 17)])
+
+
+def _tried(exponents: Sequence[float]) -> npt.NDArray[np.float64]:
+    """Return what is needed to judge orders 1 + 2^exponent: 2^exponent, and the logarithms of α and α/(α - 1)."""
+    above = [2.0**exponent for exponent in exponents]
+    return np.array([exponents, above, [log1p(one) for one in above], [log1p(1 / one) for one in above]])
+
+
+_COARSE = _tried([step / 4 for step in range(-40, 240)])

@@ -98,11 +98,18 @@ def make_plan(private: PrivateQuery, wish: PriceTarget) -> Plan:
     return with_notes(make_plans(private, wish)[0])
 
 
-def make_plans(private: PrivateQuery, wish: PriceTarget, outcomes: tuple[ProjectNode, ...] = ()) -> tuple[Plan, ...]:
+def make_plans(
+    private: PrivateQuery,
+    wish: PriceTarget,
+    outcomes: tuple[ProjectNode, ...] = (),
+    *,
+    known: "KnownNeeds | None" = None,
+) -> tuple[Plan, ...]:
     """Return the plans that fulfil a wish, the preferred first, or refuse: a function of text, policy and wish alone.
 
     Their notes are written for the one that is chosen (`with_notes`).
     `outcomes` is everything that is computed from the groups, where that is more than the query's own outcome.
+    `known` keeps what does not depend on the price, for other prices of the same query.
     Which of several is charged depends on what the account has spent (`spending.chosen`).
     Theorem: releasing what a plan describes is `plan.loss`-DP in the person.  Proof: proofs/planning.md
     """
@@ -110,50 +117,106 @@ def make_plans(private: PrivateQuery, wish: PriceTarget, outcomes: tuple[Project
         if wish.within:
             raise _margin_of_stages(wish.within)
         wish = replace(wish, margins_before_data=True)  # each stage is measured once, at bounds that are known before
-    shown = outcomes or (private.outcome,)
+    asked = _Asked(wish.margins_before_data, bool(wish.within), wish.weights, outcomes or (private.outcome,))
+    needs = (known or {}).get(asked.fixed) if not outcomes and not wish.weights else None
+    if needs is None:
+        needs = _needs_by_cells(private, asked)
+        if (
+            known is not None and not known and not outcomes and not wish.weights
+        ):  # one entry: the bytes of a question are counted when it is first planned
+            known[asked.fixed] = needs
+    plans = tuple(tuple(plan for ways in each for plan in _plans_by(private, ways, wish)) for each in needs)
+    first, *others = reversed(plans) if any(map(has_list, plans[-1])) else plans
+    return first + tuple(plan for each in others for plan in each)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What decides, beside the query, what is measured: nothing of it is a price."""
+
+    margins_before_data: bool
+    within: bool
+    weights: tuple[tuple[str, Fraction], ...]
+    outcomes: tuple[ProjectNode, ...]
+
+    @property
+    def fixed(self) -> tuple[bool, bool]:
+        """What decides it for a query that is asked alone."""
+        return self.margins_before_data, self.within
+
+
+@dataclass(frozen=True, slots=True)
+class _Needs:
+    """All that is measured, with one split of the price, and the same where the largest cells are found as a list."""
+
+    every: tuple[MeasurementSet, ...]
+    lists: tuple[MeasurementSet, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """One way to measure what was asked, whatever it may cost: the usual split, and perhaps balanced ones."""
+
+    usual: _Needs
+    balanced: tuple[_Needs, ...]
+    """For Laplace and for Gaussian noise; none where no table is common."""
+    tables: tuple[ContingencyTable, ...]
+    choices: tuple[MeasurementSet, ...]
+    """The selections of bounds."""
+
+
+KnownNeeds = dict[tuple[bool, bool], tuple[tuple[_Ways, ...], ...]]
+"""What the plans of one query measure, before any price, by whether margins are fixed, and named."""
+
+
+def _needs_by_cells(private: PrivateQuery, asked: _Asked) -> tuple[tuple[_Ways, ...], ...]:
+    """Return the needs with and without the cell of what lies outside: an answer given either way is still found."""
     groups = with_remainder_cells(private.groups)
-    wider = groups if wish.margins_before_data else with_outside_cells(groups)
-    if wider == groups:
-        return _plans_of(private, groups, wish, shown)
-    # with and without the cell of what lies outside: an answer that was given either way is still found
-    plans = _plans_of(private, wider, wish, shown), _plans_of(private, groups, wish, shown)
-    first, second = reversed(plans) if any(map(has_list, plans[1])) else plans
-    return (*first, *second)
+    wider = groups if asked.margins_before_data else with_outside_cells(groups)
+    return tuple(_ways_of(private, each, asked) for each in ((groups,) if wider == groups else (wider, groups)))
 
 
-def _plans_of(
-    private: PrivateQuery, groups: tuple[Group, ...], wish: PriceTarget, outcomes: tuple[ProjectNode, ...]
-) -> tuple[Plan, ...]:
-    fixed = wish.margins_before_data or bool(wish.within)
+def _ways_of(private: PrivateQuery, groups: tuple[Group, ...], asked: _Asked) -> tuple[_Ways, ...]:
+    fixed = asked.margins_before_data or asked.within
     needs = tuple(needs_of(group, private.neighbours, fixed=fixed) for group in groups)
     needs, choices = with_candidate_bounds(needs, private.neighbours)
     better = tuple(with_vector(select_keys_at_bound(need), private.neighbours) for need in needs)
-    plans = _plans_for(private, better, choices, wish, outcomes)
     # keys selected by people, and conditions measured each by itself, in the last place, as above
-    return plans if better == needs else (*plans, *_plans_for(private, needs, choices, wish, outcomes))
+    return tuple(_way(private, each, choices, asked) for each in ((needs,) if better == needs else (better, needs)))
 
 
-def _plans_for(
-    private: PrivateQuery,
-    needs: tuple[MeasurementSet, ...],
-    choices: tuple[MeasurementSet, ...],
-    wish: PriceTarget,
-    outcomes: tuple[ProjectNode, ...],
-) -> tuple[Plan, ...]:
+def _way(
+    private: PrivateQuery, needs: tuple[MeasurementSet, ...], choices: tuple[MeasurementSet, ...], asked: _Asked
+) -> _Ways:
     tables = common_tables(needs)
-    if not wish.margins_before_data:  # a stream cuts nobody off over all its periods
+    if not asked.margins_before_data:  # a stream cuts nobody off over all its periods
         needs = with_total_bounds(needs, tables, private.neighbours)
-    weights = dict(wish.weights)
+    weights = dict(asked.weights)
     needs = _with_weights(needs, weights)
+    splits = [weight_marginals(needs, tables)]
+    if tables and not asked.margins_before_data and not asked.within:
+        splits += [balance_marginals(needs, tables, weights, power) for power in (2, 1)]
+    usual, *balanced = (_with_lists(private, each, tables, asked) for each in splits)
+    return _Ways(usual, tuple(balanced), tables, choices)
+
+
+def _with_lists(
+    private: PrivateQuery, needs: tuple[MeasurementSet, ...], tables: tuple[ContingencyTable, ...], asked: _Asked
+) -> _Needs:
+    lists = with_top_lists(needs, asked.outcomes, tables, private.neighbours)
+    # a list is found by noise that is known before; where a level is chosen, all cells are measured at it
+    pairs = zip(needs, lists, strict=True)
+    return _Needs(needs, tuple(need if selects_a_bound(need) else other for need, other in pairs))
+
+
+def _plans_by(private: PrivateQuery, ways: _Ways, wish: PriceTarget) -> tuple[Plan, ...]:
     # the split of version 0.12 in the last place: an answer that was given with it is still found
-    plans = _plans_with(private, weight_marginals(needs, tables), tables, choices, wish, outcomes)
-    if not tables or wish.margins_before_data or wish.within:
+    plans = _plans_with(private, ways.usual, ways, wish)
+    if not ways.balanced:
         return plans
-    laplace, gaussian = (
-        _plans_with(private, balance_marginals(needs, tables, weights, power), tables, choices, wish, outcomes)
-        for power in (2, 1)
-    )
+    laplace, gaussian = (_plans_with(private, each, ways, wish) for each in ways.balanced)
     pairs = zip(laplace, gaussian, strict=True) if len(laplace) == len(gaussian) else [(laplace[0], gaussian[0])]
+    weights = dict(wish.weights)
     return (*(min(pair, key=lambda plan: _geometric_error(plan, weights)) for pair in pairs), *plans)
 
 
@@ -179,25 +242,20 @@ def _with_weights(needs: tuple[MeasurementSet, ...], weights: Mapping[str, Fract
     )
 
 
-def _plans_with(
-    private: PrivateQuery,
-    needs: tuple[MeasurementSet, ...],
-    tables: tuple[ContingencyTable, ...],
-    choices: tuple[MeasurementSet, ...],
-    wish: PriceTarget,
-    outcomes: tuple[ProjectNode, ...],
-) -> tuple[Plan, ...]:
-    lists = with_top_lists(needs, outcomes, tables, private.neighbours)
-    # a list is found by noise that is known before; where a level is chosen, all cells are measured at it
-    lists = tuple(need if selects_a_bound(need) else other for need, other in zip(needs, lists, strict=True))
+def _plans_with(private: PrivateQuery, split: _Needs, ways: _Ways, wish: PriceTarget) -> tuple[Plan, ...]:
+    needs, lists = split.every, split.lists
     if not wish.delta and any(need.keys is not None for need in needs):
         for need in lists:
             if need.keys is not None and (need.top is None or not longest_spelled(need.group)):
                 raise _keys_need_delta(need.group, private)
         needs = lists  # without a delta, keys can only be spelled
-    needs, lists = (*needs, *price_selections(choices, needs)), (*lists, *price_selections(choices, lists))
+    if ways.choices:
+        needs, lists = (
+            (*needs, *price_selections(ways.choices, needs)),
+            (*lists, *price_selections(ways.choices, lists)),
+        )
     noise = _noise(private, needs, wish) if lists == needs else _better_noise(private, needs, lists, wish)
-    return tuple(Plan(private, groups, loss, event_of(groups), tables) for groups, loss in noise)
+    return tuple(Plan(private, groups, loss, event_of(groups), ways.tables) for groups, loss in noise)
 
 
 def _better_noise(

@@ -12,8 +12,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import date, datetime
 from fractions import Fraction
+from functools import lru_cache
 from hashlib import sha256
 
+from sfumato.caches import SameObjects
 from sfumato.policy.account_keys import ANALYST, BUDGET
 from sfumato.policy.keys import CSV, POLICY, SEALED
 from sfumato.policy.kinds import Default, Hashed, Section
@@ -65,7 +67,12 @@ def canonical_text(policy: Policy) -> str:
 
 def policy_hash(policy: Policy) -> str:
     """Return the SHA-256 of the canonical text: equal for policies of equal meaning, different for others."""
-    return sha256(canonical_text(policy).encode()).hexdigest()
+    return _policy_hash(SameObjects(policy))
+
+
+@lru_cache(maxsize=8)
+def _policy_hash(policy: SameObjects) -> str:
+    return sha256(canonical_text(policy.objects[0]).encode()).hexdigest()
 
 
 def identity_digest(identity: Identity) -> str:
@@ -95,8 +102,18 @@ def tables_digest(policy: Policy, names: Iterable[str]) -> str:
             waiting += [fold_name(other) for other in referenced_tables(table)]
     text = _lines([f"neighbours = {_quote_toml(policy.neighbours)}", *_sealing(policy), *_csv_form(policy.csv)])
     text += _lines(_cohort(policy))
-    text += _words(referenced.values())
+    words = _words_of_tables(SameObjects(policy.tables))
+    text += _lines([f"{_FORM}, tables"]) + "".join(words[name] for name in sorted(referenced))
     return sha256(text.encode()).hexdigest()
+
+
+@lru_cache(maxsize=8)
+def _words_of_tables(tables: SameObjects) -> dict[str, str]:
+    """Return what a policy says about each of its tables, by folded name.
+
+    It is of all tables, so that the time of a question does not tell which tables others have asked about.
+    """
+    return {fold_name(table.name): _lines(_table(table)) for table in reversed(tables.objects[0])}
 
 
 def referenced_tables(table: Table) -> list[str]:

@@ -84,8 +84,8 @@ class _Truncated:
         precision = bits + guard
         tails = powers(exp_minus_bounds(self.step, precision), self.cells, precision)[1:]  # P[T > k] = ratio^(k + 1)
         return (
-            (*((one - high) >> guard for _, high in tails), 1 << bits),
-            (*(-((low - one) >> guard) for low, _ in tails), 1 << bits),
+            (*[(one - high) >> guard for _, high in tails], 1 << bits),
+            (*[-((low - one) >> guard) for low, _ in tails], 1 << bits),
         )
 
     @property
@@ -111,11 +111,16 @@ class _Group:
         # sums of powers, not (1 - y^(b + 1)) / (1 - y^(2^digits)): nothing cancels, however small the step
         precision = bits + 2 * self.digits + 4
         weights = powers(exp_minus_bounds(self.step, precision), (1 << self.digits) - 1, precision)
-        low, high = (tuple(accumulate(ends)) for ends in zip(*weights, strict=True))
+        low, high = (list(accumulate(ends)) for ends in zip(*weights, strict=True))
+        one, (least_total, most_total) = 1 << bits, (low.pop(), high.pop())
+        least = [(part << bits) // most_total for part in low]
+        most = [-((-part << bits) // least_total) for part in high]
         # the law falls, so P[B < b] is at least b / 2^digits, which a step too small to be seen comes near to
-        least = (max((part << bits) // high[-1], (b << bits) >> self.digits) for b, part in enumerate(low[:-1], 1))
-        most = (min(-((-part << bits) // low[-1]), 1 << bits) for part in high[:-1])
-        return ((*least, 1 << bits), (*most, 1 << bits))
+        if least[0] < one >> self.digits or least[-1] < one - (one >> self.digits):
+            least = [max(part, (b << bits) >> self.digits) for b, part in enumerate(least, 1)]
+        if most[-1] > one:
+            most = [min(part, one) for part in most]
+        return ((*least, one), (*most, one))
 
     @property
     def tail(self) -> None:
@@ -145,9 +150,8 @@ class Sampler:
 
 def make_sampler(scale: Fraction, others: tuple[FiniteLaw, ...], sizes: TableSizes = SMALL_TABLES) -> Sampler:
     """Prepare the tables for one scale, with those of a caller's own laws behind."""
-    digits = 0
-    while scale > sizes.widest << digits:
-        digits += 1
+    # the fewest digits with scale <= widest · 2^digits
+    digits = (-(-scale.numerator // (scale.denominator * sizes.widest)) - 1).bit_length()
     groups = -(-digits // sizes.group)
     # the groups are as even as they can be; group i holds the digits from places[i] up to places[i - 1]
     places = [digits * (groups - group) // groups for group in range(groups + 1)] if groups else [0]

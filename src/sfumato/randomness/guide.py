@@ -126,15 +126,28 @@ def _guide_cells(
     low: npt.NDArray[np.int64], high: npt.NDArray[np.int64], *, tail: bool
 ) -> npt.NDArray[np.signedinteger[Any]]:
     # outcome k has the cells from the first that starts at or after high[k - 1] to the last that ends by low[k]
-    starts = np.append(0, -(-high[:-1] >> _SECOND_WORD_BITS))
+    starts = np.zeros(len(low), dtype=np.int64)
+    starts[1:] = -(-high[:-1] >> _SECOND_WORD_BITS)
     ends = np.maximum(low >> _SECOND_WORD_BITS, starts)
     if tail:
         ends[-1] = starts[-1]  # so that whoever looks up a decided cell need not look for the tail
+    counts = np.empty(2 * len(low), dtype=np.int64)
+    counts[::2] = ends - starts
+    counts[1:-1:2] = starts[1:] - ends[:-1]
+    counts[-1] = (1 << _FIRST_BITS) - ends[-1]
+    cells: npt.NDArray[np.signedinteger[Any]] = np.repeat(_alternating(len(low)), counts)
+    return cells
+
+
+@lru_cache(maxsize=64)
+def _alternating(outcomes: int) -> npt.NDArray[np.signedinteger[Any]]:
+    """Return 0, undecided, 1, undecided, … as cells hold them."""
     # the smaller they are, the longer the cells stay in the processor's cache
-    kind = next(kind for kind in (np.int8, np.int16, np.int64) if len(low) <= np.iinfo(kind).max + 1)
-    answers = np.full(2 * len(low), _UNDECIDED_INDEX, dtype=kind)
-    answers[::2] = np.arange(len(low))
-    return np.repeat(answers, np.diff(np.append(np.column_stack([starts, ends]), 1 << _FIRST_BITS)))
+    kind = next(kind for kind in (np.int8, np.int16, np.int64) if outcomes <= np.iinfo(kind).max + 1)
+    answers: npt.NDArray[np.signedinteger[Any]] = np.full(2 * outcomes, _UNDECIDED_INDEX, dtype=kind)
+    answers[::2] = np.arange(outcomes)
+    answers.flags.writeable = False
+    return answers
 
 
 def _rounded_law(law: FiniteLaw, bits: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

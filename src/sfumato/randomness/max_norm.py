@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from math import ceil, comb, exp, expm1, log
+from math import ceil, comb, exp, expm1, factorial, log
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ MAX_PARTS = 8
 _STEPS_PER_RATE, _MAX_STEPS_PER_SIDE = 16, 64
 """Steps of the norm per 1 / rate, and the maximum number of steps per side."""
 _MAX_NARROW_BITS = 48
-_SECANT_STEPS, _ROOT_ERROR = 12, 1e-14
+_NEWTON_STEPS, _ROOT_ERROR = 12, 1e-14
 _MAX_RADIUS_MEANS = 64
 """A radius exceeds this multiple of its mean with probability below e^-60."""
 
@@ -247,24 +247,38 @@ def _part_margin(law: MaxNormLaw, part: int, confidence: Fraction) -> int:
 
 
 def _near_margin(law: MaxNormLaw, part: int, confidence: Fraction) -> int:
-    """Return about where the margin is, by secants: logarithms of tails are nearly straight."""
+    """Return about where the margin is: first that of the real law, then by secants of the nearly straight log-tail."""
     missed = log(max(float(1 - confidence), 5e-324))
     unit, bits = law.sides[part] / law.rate, 96 + 2 * int(-missed)
-
-    def log_tail_gap(reach: int) -> float:
-        return log(law.tail(part, reach, bits)[1]) - bits * log(2) - missed
-
-    before = ceil(unit * Fraction(len(law.sides) / 2 - missed))
-    here, behind = before // 2, log_tail_gap(before)
-    for _ in range(_SECANT_STEPS):
-        found = log_tail_gap(here)
-        if found == behind or abs(found) < _ROOT_ERROR:
-            break
-        slope = Fraction(found - behind) / (here - before)
-        before, behind, here = here, found, max(0, here - round(Fraction(found) / slope))
-        if here == before:
+    means, model = _real_margin(len(law.sides), missed)
+    here, slope = ceil(unit * Fraction(means)), Fraction(model) / unit
+    before, behind = here, 0.0
+    for tried in range(_NEWTON_STEPS):
+        gap = log(law.tail(part, here, bits)[1]) - bits * log(2) - missed
+        if tried and gap != behind:
+            slope = Fraction(gap - behind) / (here - before)
+        before, behind, here = here, gap, max(0, here - round(Fraction(gap) / slope))
+        if here == before or abs(gap) < _ROOT_ERROR:
             break
     return here
+
+
+def _real_margin(parts: int, missed: float) -> tuple[float, float]:
+    """Return u where the logarithm of P[|X| > u] is `missed`, and its slope there, for a part of the real law.
+
+    X is uniform within a radius of the law Gamma(parts + 1): P[|X| > u] is e^-u Σ (1 - j/parts) u^j/j!, j < parts.
+    """
+    u = parts / 2 - missed
+    slope = -1.0
+    for _ in range(_NEWTON_STEPS):
+        terms = [u**j / factorial(j) for j in range(parts)]
+        mass = sum((1 - j / parts) * term for j, term in enumerate(terms))
+        slope = -sum(terms) / parts / mass  # the density of |X| over the tail
+        step = (log(mass) - u - missed) / slope
+        u = max(0.0, u - step)
+        if abs(step) < _ROOT_ERROR * (1 + u):
+            break
+    return u, slope
 
 
 @remembered(1024)

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, reduce
-from itertools import chain
 from math import prod
 from typing import Any
 
@@ -48,10 +47,7 @@ class ConsistentMarginal:
 
 def shown_cells(group: NoisyGroup) -> list[int]:
     """Return where the cells are that an answer shows: the rest of a key is measured for the others' sake alone."""
-    hidden = (None, Absent.NULL)
-    if not any(value in hidden for value in set(chain.from_iterable(group.keys))):
-        return list(range(len(group.keys)))
-    return [place for place, cell in enumerate(group.keys) if not any(value in hidden for value in cell)]
+    return [place for place, cell in enumerate(group.keys) if None not in cell and Absent.NULL not in cell]
 
 
 def consistent(plan: Plan, noisy: NoisyResult) -> dict[Name, ConsistentMarginal]:

@@ -4,6 +4,7 @@ A ledger keeps the canonical order, so that another question about the same meas
 """
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from sfumato.analysis.private_query import KeyValue
 from sfumato.errors import MalformedEvent
@@ -12,13 +13,16 @@ from sfumato.planning.measurement_identity import MeasurementIdentity
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.release.noisy import NoisyGroup, NoisyResult, NoisyValues
 
+Keys = tuple[tuple[KeyValue, ...], ...]
+Picked = TypeVar("Picked", NoisyValues, Keys)
+
 
 def in_measured_order(noisy: NoisyResult, identity: MeasurementIdentity) -> NoisyResult:
     """Return the noisy numbers of a plan in the canonical order of what it measures."""
     groups = []
     for measured in identity.groups:
         group = noisy.groups[measured.place]
-        keys = tuple(tuple(cell[at] for at in measured.keys) for cell in group.keys)
+        keys = _in_order(group.keys, measured.keys)
         columns = [(f"m{at}", group.column(name)) for at, name in enumerate(measured.columns, 1)]
         # where a bound is selected, the index of the selected one stands beside the measurement
         columns += [(name, values) for name, values in group.columns if name not in measured.columns]
@@ -43,19 +47,26 @@ def in_plan_order(noisy: NoisyResult, identity: MeasurementIdentity, plan: Plan)
     placed: dict[int, NoisyGroup] = {}
     for measured, group in zip(identity.groups, noisy.groups, strict=True):
         back = {at: place for place, at in enumerate(measured.keys)}
-        keys = [tuple(cell[back[at]] for at in range(len(back))) for cell in group.keys]
+        keys = _in_order(group.keys, tuple(back[at] for at in range(len(back))))
         own = len(measured.columns)
         values = {name: column for name, (_, column) in zip(measured.columns, group.columns[:own], strict=True)}
         columns = [(one.name, values[one.name]) for one in plan.groups[measured.place].all_outputs]
         order = _order(plan.groups[measured.place], keys)
         placed[measured.place] = NoisyGroup(
-            tuple(keys[at] for at in order),
+            _picked(keys, order),
             tuple((name, _picked(column, order)) for name, column in (*columns, *group.columns[own:])),
         )
     return NoisyResult(tuple(placed[place] for place in sorted(placed)), noisy.bits)
 
 
-def _order(plan: GroupPlan, keys: Sequence[tuple[KeyValue, ...]]) -> list[int]:
+def _in_order(keys: Keys, places: tuple[int, ...]) -> Keys:
+    """Return the keys of every cell in this order."""
+    if places == tuple(range(len(places))):
+        return keys
+    return tuple(tuple(cell[at] for at in places) for cell in keys)
+
+
+def _order(plan: GroupPlan, keys: Keys) -> list[int]:
     """Return the places of the cells in the order in which `publish` gives them."""
     places = list(range(len(keys)))
     if isinstance(plan.selection, SpelledList):
@@ -64,9 +75,14 @@ def _order(plan: GroupPlan, keys: Sequence[tuple[KeyValue, ...]]) -> list[int]:
         return sorted(places, key=lambda place: keys[place])
     if not plan.group.public_keys:
         return places
-    known = {cell: at for at, cell in enumerate(plan.group.all_cells())}
+    cells = plan.group.all_cells()
+    if cells == keys:
+        return places
+    known = {cell: at for at, cell in enumerate(cells)}
     return sorted(places, key=lambda place: known.get(keys[place], place))
 
 
-def _picked(values: NoisyValues, order: Sequence[int]) -> NoisyValues:
+def _picked(values: Picked, order: Sequence[int]) -> Picked:
+    if order == list(range(len(values))):
+        return values
     return tuple(values[at] for at in order)  # type: ignore[return-value]

@@ -14,6 +14,7 @@ NoisyValues = tuple[int, ...] | tuple[tuple[int, ...], ...]
 """What a measurement released: an integer per cell, or a histogram per cell, all of one length."""
 _SURE = 1 << 61
 """Integers below this one stay within 64 bits with the noise of two others."""
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ def noisy_to_json(noisy: NoisyResult) -> str:
         }
         for group in noisy.groups
     ]
-    return json.dumps({"bits": str(noisy.bits), "groups": groups}, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODER.encode({"bits": str(noisy.bits), "groups": groups})
 
 
 def noisy_from_json(text: str) -> NoisyResult:
@@ -107,7 +108,7 @@ def _values_data(values: NoisyValues) -> list[str] | list[list[str]]:
 
 
 def _values(data: object) -> NoisyValues:
-    if not isinstance(data, list) or not any(isinstance(value, list) for value in data):
+    if not isinstance(data, list) or list not in set(map(type, data)):
         return _integers(data)
     histograms = tuple(_integers(value) for value in data)
     if len({len(value) for value in histograms}) > 1:
@@ -116,13 +117,15 @@ def _values(data: object) -> NoisyValues:
 
 
 def _cell_data(cell: KeyValue) -> list[str]:
+    if isinstance(cell, str):
+        return ["text", cell]
     if cell is None:
         return ["rest"]
     if isinstance(cell, Absent):
         return [cell.value]
     if isinstance(cell, bool):
         return ["boolean", "true" if cell else "false"]
-    return ["integer", str(cell)] if isinstance(cell, int) else ["text", cell]
+    return ["integer", str(cell)]
 
 
 def _cell(data: object) -> KeyValue:
@@ -141,8 +144,8 @@ def _cell(data: object) -> KeyValue:
 
 
 def _integers(data: object) -> tuple[int, ...]:
-    if isinstance(data, list):
-        return tuple(_integer(value) for value in data)
+    if isinstance(data, list) and {str}.issuperset(map(type, data)):
+        return tuple(map(int, data))
     raise _malformed()
 
 

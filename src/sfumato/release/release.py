@@ -18,7 +18,7 @@ from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import ScanNode, nodes
 from sfumato.planning.bounding.bias import bias_tail
 from sfumato.planning.bounding.truncation import TruncationBounds
-from sfumato.planning.notes.note import printed_notes, texts_by_rank
+from sfumato.planning.notes.note import printed_notes
 from sfumato.planning.notes.truncation import BiasEstimate, bias_notes
 from sfumato.planning.plan import Plan
 from sfumato.query.types import NUMBERS, Type
@@ -41,6 +41,7 @@ from sfumato.release.intervals.confidence import (
     ends_of,
 )
 from sfumato.release.intervals.row_forms import Evaluate
+from sfumato.release.lazy_notes import LazyNotes
 from sfumato.release.noisy import NoisyResult
 from sfumato.release.notes import answer_notes
 from sfumato.release.possible_values import clamp_value, possible_ranges
@@ -59,7 +60,7 @@ from sfumato.release.rendering.export import (
 )
 from sfumato.release.rendering.table import MARK_LEGEND, Ends, shown_value, text_table
 from sfumato.release.stages import value_notes
-from sfumato.release.thin_answers import thin_notes
+from sfumato.release.thin_answers import note_texts
 
 if TYPE_CHECKING:  # what editors complete after to_pandas() and the like
     import altair
@@ -90,8 +91,7 @@ class Release:
     """What each column can really be, where policy and question say so: a count is at least 0."""
     receipt: Receipt
     event: Event | None
-    notes: tuple[str, ...] = ()
-    """All notes, the most important first; at most three of them are printed."""
+    noted: LazyNotes = field(default_factory=LazyNotes)
     biased: Callable[[Fraction], Ranges] | None = field(default=None, repr=False)
     """The same with what caps and bounds cut off; None where nothing was cut."""
     cut: tuple[Ends | None, ...] = field(default=(), repr=False)
@@ -107,6 +107,11 @@ class Release:
     def loss(self) -> PrivacyLoss:
         """What the release cost."""
         return self.receipt.loss
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """All notes, the most important first; at most three of them are printed."""
+        return self.noted()
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the answer, one dict per row."""
@@ -346,15 +351,12 @@ def make_release(
     biased = partial(_decoded, partial(intervals_with_bias, answered, missing=lacking), bar_facts, answered.shown_ends)
     cut = () if losses is None else _cut(answered, lacking(bias_tail(LEVEL)), bar_facts)
     estimates = {} if losses is None else _estimates(answered, noisy, losses, values, bar_facts)
-    found = [
-        *value_notes(plan, noisy, evaluate),
-        *answer_notes(plan, noisy, answered),
-        *bias_notes(dict(zip(names, estimates, strict=False))),
-    ]
-    notes = texts_by_rank([*thin_notes(plan, names, values), *found])
+    found = [*value_notes(plan, noisy, evaluate), *answer_notes(plan, noisy, answered)]
+    found += bias_notes(dict(zip(names, estimates, strict=False)))
+    noted = LazyNotes(partial(note_texts, plan, names, values, found))
     marked = partial(_marked, answered, noisy, losses)
     return Release(
-        names, facts, values, ranges, possible_ranges(answered), receipt, plan.event, notes, biased, cut, marked
+        names, facts, values, ranges, possible_ranges(answered), receipt, plan.event, noted, biased, cut, marked
     )
 
 
@@ -418,7 +420,7 @@ def exact_release(
     values = _decoded_columns(columns, facts)
     nothing = ((None, None),) * len(values)
     ranges = partial(_no_ranges, len(values))
-    return Release(unique_names(names), tuple(facts), values, ranges, nothing, receipt, None, notes)
+    return Release(unique_names(names), tuple(facts), values, ranges, nothing, receipt, None, LazyNotes.of(notes))
 
 
 def _no_ranges(columns: int, _level: Fraction) -> Ranges:

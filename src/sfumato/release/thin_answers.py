@@ -10,7 +10,7 @@ from sfumato.planning.accuracy_target import CONFIDENCE
 from sfumato.planning.aggregates.distinct_count import different_values
 from sfumato.planning.column_origins import origins, shown_unchanged
 from sfumato.planning.noise import variance_of
-from sfumato.planning.notes.note import Note, NoteRank
+from sfumato.planning.notes.note import Note, NoteRank, texts_by_rank
 from sfumato.planning.notes.plan_notes import NO_GROUP
 from sfumato.planning.plan import Plan
 from sfumato.planning.quote import shown_margin
@@ -21,6 +21,13 @@ _MAX_DEVIATIONS = 5
 
 THIN = "No value of"
 """How the note about values within their margin begins."""
+
+
+def note_texts(
+    plan: Plan, names: Sequence[str], values: Sequence[Sequence[Value]], found: Sequence[Note]
+) -> tuple[str, ...]:
+    """Return the texts of these notes and of what `thin_notes` says, the most important first."""
+    return texts_by_rank([*thin_notes(plan, names, values), *found])
 
 
 def thin_notes(plan: Plan, names: Sequence[str], values: Sequence[Sequence[Value]]) -> Iterator[Note]:
@@ -37,14 +44,15 @@ def thin_notes(plan: Plan, names: Sequence[str], values: Sequence[Sequence[Value
         numbers = [value for value in column if isinstance(value, int | float)]
         if one is None or one.candidates is not None or not numbers or plan.is_derived(source[0], one.name):
             continue
-        beyond = Fraction(max(map(abs, numbers))) / shown.step - 1
+        largest = max(map(abs, numbers))
+        beyond = Fraction(largest) / shown.step - 1
         if beyond > 0 and beyond**2 > _MAX_DEVIATIONS**2 * variance_of(one.mechanism):
             continue  # no margin is that wide, so it need not be found
         margin = one.mechanism.margin(CONFIDENCE) * shown.step
         most = different_values(one.quantity)
         if most is not None and margin >= most:  # the interval says so: all that is possible
             continue
-        if margin > 0 and all(abs(number) <= margin for number in numbers):
+        if 0 < margin >= largest:
             yield _thin_note(name, float(margin), len(numbers))
 
 

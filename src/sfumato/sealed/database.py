@@ -53,7 +53,7 @@ class SealedDatabase:
     ) -> Release:
         """Charge and return a private answer, or refuse. A store that was changed stays refused."""
         release = self._database.ask(sql, epsilon=epsilon, within=within, share=share, delta=delta, key=key)
-        return replace(release, notes=(*self._leak_notes(), *release.notes))
+        return replace(release, noted=release.noted.after(self._leak_notes()))
 
     def explain(
         self, sql: str, *, epsilon: object = None, within: object = None, share: object = None, delta: object = None

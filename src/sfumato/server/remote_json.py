@@ -19,6 +19,7 @@ from sfumato.policy.policy import Period
 from sfumato.query.types import Type
 from sfumato.release.bounding.marked_values import Marks
 from sfumato.release.decode import Value
+from sfumato.release.lazy_notes import LazyNotes
 from sfumato.release.receipt import receipt_from_json
 from sfumato.release.release import Ranges, Release
 from sfumato.release.rendering.account_documents import Document, entry_document
@@ -85,7 +86,7 @@ def answer_of(document: Mapping[str, Any], at_level: AtLevel) -> Release:
         tuple((low, high) for low, high in document["possible"]),
         receipt_from_json(_canonical(document["receipt"])),
         None if event is None else from_json(_canonical(event)),
-        tuple(document["notes"]),
+        LazyNotes.of(document["notes"]),
         partial(ranges, key="biased"),
         tuple(
             None if one is None else (_value(one[0], type), _value(one[1], type))

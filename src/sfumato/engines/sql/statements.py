@@ -329,15 +329,20 @@ def _spread(rows: Rows, group: Group, keys: Sequence[tuple[KeyValue, ...]]) -> R
     if not any(key.has_remainder for key in group.keys):
         found = {row[:width]: row for row in rows}
         return [found.get(key, key) for key in keys]
-    known = [frozenset(key.cells or ()) for key in group.keys]
-    totals: dict[tuple[KeyValue, ...], list[int]] = {}
+    known, declared = [frozenset(key.cells or ()) for key in group.keys], frozenset(keys)
+    totals: dict[tuple[KeyValue, ...], Sequence[int]] = {}
     for row in rows:
-        cell = tuple(
-            value if value in cells else Absent.NULL if value is None and key.null_is_apart else None
-            for value, cells, key in zip(row, known, group.keys, strict=False)
-        )
+        cell = row[:width]
+        if cell not in declared or None in cell:
+            cell = tuple(
+                value if value in cells else Absent.NULL if value is None and key.null_is_apart else None
+                for value, cells, key in zip(row, known, group.keys, strict=False)
+            )
+        elif cell not in totals:
+            totals[cell] = row[width:]
+            continue
         kept = totals.setdefault(cell, [0] * (len(row) - width))
-        totals[cell] = [one + (more or 0) for one, more in zip(kept, row[width:], strict=True)]
+        totals[cell] = [(one or 0) + (more or 0) for one, more in zip(kept, row[width:], strict=True)]
     return [(*key, *totals.get(key, ())) for key in keys]
 
 

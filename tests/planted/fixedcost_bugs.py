@@ -1,0 +1,41 @@
+"""Bugs to plant in what is remembered of questions and prices."""
+
+from tests.planted.bug import Bug, planned
+
+_SHAPES = "tests/paths/test_shapes_of_texts.py"
+
+FIXEDCOST_BUGS: tuple[Bug, ...] = (
+    planned(
+        "remembered noise forgets how far a person moves a sum",
+        _SHAPES,
+        (
+            "planning/noise_shape.py",
+            "    return replace(one, quantity=_NO_ARGUMENTS[one.quantity.function])",
+            "    moved = replace(one.sensitivity, l1=1, l2_squared=1, linf=1)\n"
+            "    return replace(one, quantity=_NO_ARGUMENTS[one.quantity.function], sensitivity=moved, side=1)",
+        ),
+    ),
+    planned(
+        "remembered noise forgets the price",
+        _SHAPES,
+        (
+            "planning/noise.py",
+            "_noise_of_shape(tuple(map(shape_of, needs)), epsilon, delta, cap)",
+            "_noise_of_shape(tuple(map(shape_of, needs)), Fraction(1), delta, cap)",
+        ),
+    ),
+    planned(
+        "an event is remembered without its noise",
+        _SHAPES,
+        (
+            "planning/noise.py",
+            "parts += (one.name, one.mechanism, one.sensitivity, one.bound)",
+            "parts += (one.bound,)",
+        ),
+    ),
+    planned(
+        "what is measured is remembered for another kind of price",
+        _SHAPES,
+        ("planning/planner.py", "(known or {}).get(asked.fixed)", "next(iter((known or {}).values()), None)"),
+    ),
+)
