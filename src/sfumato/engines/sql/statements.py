@@ -414,9 +414,18 @@ def _held_keys(width: int, keys: Sequence[tuple[KeyValue, ...]], rows: Rows) -> 
 
 
 def _matched(limits: tuple[int, ...], keys: Sequence[tuple[KeyValue, ...]], columns: Columns) -> BucketWeights:
-    """Return for every cell how many values are served within each limit: its buckets are the limits.
+    """Return for every cell how many values are served within each limit: its buckets are the limits."""
+    sizes = matched_sizes(limits, keys, columns)
+    cells, buckets = (part.ravel() for part in np.indices(sizes.shape))
+    return BucketWeights(cells, buckets, sizes.ravel())
 
-    See `matched_sql` for the columns.
+
+def matched_sizes(
+    limits: tuple[int, ...], keys: Sequence[tuple[KeyValue, ...]], columns: Columns
+) -> npt.NDArray[np.int64]:
+    """Return a row for each cell: how many values are served within each limit.
+
+    See `matched_pairs_sql` for the columns.
     """
     import pyarrow as pa
 
@@ -439,8 +448,7 @@ def _matched(limits: tuple[int, ...], keys: Sequence[tuple[KeyValue, ...]], colu
         own_values = np.zeros(count, dtype=np.int64)
         own_values[owners] = beside[some]
         sizes[cells[some[0]]] += matched_values(owners, renumber(value[some])[0], own_values, limits)
-    cells, buckets = (part.ravel() for part in np.indices(sizes.shape))
-    return BucketWeights(cells, buckets, sizes.ravel())
+    return sizes
 
 
 def _columns(numbers: Sequence[PlannedMeasurement], rows: Sequence[tuple[Any, ...]], width: int) -> dict[str, Answers]:

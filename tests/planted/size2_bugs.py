@@ -1,0 +1,26 @@
+"""Bugs of statements that were made cheaper: what they leave out changes a result."""
+
+from tests.planted.bug import Bug, planned
+
+_PAIRS = "tests/engines/test_matched_pairs.py"
+
+SIZE2_BUGS: tuple[Bug, ...] = (
+    planned(
+        "values of few rows are taken for values that are always served",
+        _PAIRS,
+        (
+            "engines/sql/matched_pairs.py",
+            '"min(CASE WHEN room > before THEN room END) AS bar"',
+            '"min(CASE WHEN room >= before THEN room END) AS bar"',
+        ),
+    ),
+    planned(
+        "rows are taken for owners where values are always served",
+        _PAIRS,
+        (
+            "engines/sql/matched_pairs.py",
+            'room = dialect.floor_divide("count(*)", f"CAST({max_rows} AS {dialect.bigint})")',
+            'room = "count(*)"',
+        ),
+    ),
+)
