@@ -79,7 +79,7 @@ def test_the_sizes_are_those_of_all_pairs(by_key: bool, once: bool) -> None:
 def test_a_value_is_left_out_only_where_the_rare_ones_leave_it_an_owner(rare: int) -> None:
     """Five people own the common value; each has one that nobody else has, or none."""
     people = 5
-    rows: list[Row] = [("x", who, "a") for who in range(people)] * 3
+    rows: list[Row] = [("x", who, "a") for who in range(people) for _ in range(3)]
     rows += [("x", who, LETTERS[1 + who]) for who in range(min(rare, people))]
     found, _ = _sizes(rows, 4, by_key=False, once=False)
     assert found == _expected(rows, by_key=False)

@@ -2,6 +2,7 @@
 
 from tests.planted.bug import Bug, planned
 
+_LISTS = "tests/engines/test_bucket_lists.py"
 _PAIRS = "tests/engines/test_matched_pairs.py"
 
 SIZE2_BUGS: tuple[Bug, ...] = (
@@ -21,6 +22,15 @@ SIZE2_BUGS: tuple[Bug, ...] = (
             "engines/sql/matched_pairs.py",
             'room = dialect.floor_divide("count(*)", f"CAST({max_rows} AS {dialect.bigint})")',
             'room = "count(*)"',
+        ),
+    ),
+    planned(
+        "every listed row of a person has the whole weight of the person",
+        _LISTS,
+        (
+            "engines/sql/bucket_lists.py",
+            "weights = np.array([one.weight // max(own, 1) for own in range(1 << bits)], dtype=np.int64)",
+            "weights = np.array([one.weight for own in range(1 << bits)], dtype=np.int64)",
         ),
     ),
 )

@@ -23,6 +23,7 @@ from sfumato.engines.sql.bounding.candidates import (
     own_totals_sql,
 )
 from sfumato.engines.sql.bounding.selection import totals_sql
+from sfumato.engines.sql.bucket_lists import bucket_list_sql, lists_buckets
 from sfumato.engines.sql.builder import select, subquery, union_all
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, projected
@@ -114,7 +115,8 @@ def buckets_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect:
 
     A row weighs an equal part of what those of its owner weigh, rounded down, and 1 where everybody has one row. Only
     rows count that have a bucket and, where there is a condition, meet it; one without a key counts and is in no cell.
-    Where the copy knows how many rows an owner has, they are not counted.
+    Where the copy knows how many rows an owner has, they are not counted. Where there are very many buckets, keys come
+    with a list of all rows instead: see `bucket_lists`.
     """
     several = plan.group.contribution.rows > 1
     counted = counted_rows(plan.group, one) if several else None
@@ -132,15 +134,21 @@ def buckets_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect:
     def rows(own: str, *tests: str) -> str:
         return select([*keys, f"{own} AS {_OWN}"], subquery(bounded.rows, "b"), where=[*present, *tests])
 
-    if not several:
+    listed = lists_buckets(plan.group, one, dialect)
+    if not several and not listed:
         return _grouped(replace(bounded, rows=rows("1")), keys, ["count(*)"])
     by_counting = f"count(*) OVER (PARTITION BY {_OWNER})"
-    if counted is None:
+    if not several:
+        found = rows("1")
+    elif counted is None:
         found = rows(by_counting)
     elif counted.whole:
         found = rows(_STORED)
     else:
         found = union_all([rows("1", f"{_STORED} <= 1"), rows(by_counting, f"{_STORED} > 1")])
+    if listed:
+        number = bucket_list_sql(in_bounds(by, bucket, dialect), _OWN, plan.group, one, dialect)
+        return _grouped(replace(bounded, rows=found), used.keys, [number])
     bigint = dialect.bigint
     weight = dialect.floor_divide(f"CAST({one.weight} AS {bigint})", f"greatest(CAST({_OWN} AS {bigint}), 1)")
     return _grouped(replace(bounded, rows=found), keys, [f"CAST(sum({weight}) AS {bigint})"])

@@ -14,6 +14,7 @@ from sfumato.engines.aggregates import Aggregates, BucketWeights, GroupAggregate
 from sfumato.engines.engine import Histograms, Job, PlannedStatement, SelectedBounds
 from sfumato.engines.sql.bounding.candidates import without_idle_bounds
 from sfumato.engines.sql.bounding.selection import totals_sql
+from sfumato.engines.sql.bucket_lists import held_in_lists
 from sfumato.engines.sql.cross_unit_counts import cross_unit_counts_sql
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, flow_sql
@@ -359,6 +360,8 @@ def _held(
 
     width, shared = len(plan.group.keys), plan.group.contribution.rows > 1
     cells = _places(columns[:width], keys, len(columns[-1]))
+    if len(columns) == width + 1:
+        return held_in_lists(cells, columns[width], plan.group, one)
     buckets, weights = (column.cast(pa.int64()).to_numpy() for column in columns[width:])
     buckets, weights, cells = buckets[cells >= 0], weights[cells >= 0], cells[cells >= 0]  # the others are nowhere
     weights = weights if shared else weights * one.weight
