@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MIN_LISTED_BUCKETS = 1 << 21
 """From so many buckets on, of all cells together, rows are listed. Where keys are selected, there may be any number."""
 MIN_LISTED_BUCKETS_OF_A_CELL = 1 << 12
-_SHORT = 1 << 31
+_INT32_LIMIT = 1 << 31
 _PORTION_NUMBERS = 1 << 15
 """So many numbers are added up at a time: they stay in the processor's cache."""
 
@@ -46,7 +46,7 @@ def bucket_list_sql(bucket: str, own: str, group: Group, one: PlannedSelection, 
     rows, span, bigint = group.contribution.rows, one.quantity.arguments[0].facts.span, dialect.bigint
     # more rows than a person can have would read as another bucket
     number = f"({bucket} * {1 << rows.bit_length()} + least(greatest(CAST({own} AS {bigint}), 1), {rows}))"
-    short = span << rows.bit_length() < _SHORT
+    short = span << rows.bit_length() < _INT32_LIMIT
     return dialect.listed(f"CAST({number} AS INTEGER)" if short else number)
 
 
