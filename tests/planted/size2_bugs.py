@@ -3,6 +3,7 @@
 from tests.planted.bug import Bug, planned
 
 _LISTS = "tests/engines/test_bucket_lists.py"
+_REFRESH = "tests/engines/test_incremental_refresh.py"
 _PAIRS = "tests/engines/test_matched_pairs.py"
 
 SIZE2_BUGS: tuple[Bug, ...] = (
@@ -31,6 +32,20 @@ SIZE2_BUGS: tuple[Bug, ...] = (
             "engines/sql/bucket_lists.py",
             "weights = np.array([one.weight // max(own, 1) for own in range(1 << bits)], dtype=np.int64)",
             "weights = np.array([one.weight for own in range(1 << bits)], dtype=np.int64)",
+        ),
+    ),
+    planned(
+        "people who had rows before are taken for new ones at a refresh",
+        _REFRESH,
+        ("engines/sql/staging.py", "f'b.{unit} = a.id'", "f'b.{unit} = a.id AND FALSE'"),
+    ),
+    planned(
+        "rows of people to whom others arrived stay in the copy beside them",
+        _REFRESH,
+        (
+            "engines/sql/bounded_copy.py",
+            "if (unit := unit_column(table)) is not None and build.new_files(table.name):",
+            "if (unit := unit_column(table)) is not None and not build.new_files(table.name):",
         ),
     ),
 )
