@@ -1,8 +1,8 @@
 """What is a refresh after 1 % new rows to a registration of everything? (--rows 5,000,000, a folder of Parquet, DuckDB)
 
-A file is added to a folder: first with rows of people who had hardly any before, then with rows of anybody, drawn as
-the others were, so that those concerned have most of the rows. Each time there is a refresh, and then everything is
-registered again: the processor's seconds of this process, which others on the machine do not change much.
+A file is added to a folder: with rows of people who had none before, then of people who had hardly any, then of
+anybody, drawn as the others were, so that those concerned have most of the rows. Each time there is a refresh, and then
+everything is registered again: the processor's seconds of this process, which others on the machine do not change much.
 """
 
 import tempfile
@@ -67,6 +67,12 @@ def seldom(table: pa.Table, size: int) -> pa.Table:
     return new.set_column(0, "buyer", pa.array(np.resize(few, size)))
 
 
+def arriving(table: pa.Table, size: int) -> pa.Table:
+    """Return so many rows of people who had none, some of each."""
+    first = int(np.max(table.column("buyer").to_numpy())) + 1
+    return table.slice(0, size).set_column(0, "buyer", pa.array(first + np.arange(size) // 5))
+
+
 def concerned(old: pa.Table, new: pa.Table) -> float:
     """Return the share of the old rows that belong to people who have new ones."""
     return float(np.isin(old.column("buyer").to_numpy(), np.unique(new.column("buyer").to_numpy())).mean())
@@ -90,7 +96,12 @@ def main() -> None:
 
         pq.write_table(old, sales / "0.parquet")
         first = seconds(again)
-        for what, new in (("people who had few", seldom(old, size // SHARE)), ("anybody", anybody)):
+        cases = (
+            ("people who are new", arriving(old, size // SHARE)),
+            ("people who had few", seldom(old, size // SHARE)),
+            ("anybody", anybody),
+        )
+        for what, new in cases:
             pq.write_table(new, sales / "1.parquet")
             arrived = seconds(again)
             (sales / "0.parquet").touch()  # it is not as it was: everything is read

@@ -87,13 +87,17 @@ class Place:
         self.add("votes", 0, pa.table({"choice": [1, 1, 2]}))
 
     def refreshed(self) -> dict[str, list[tuple[Any, ...]]]:
-        """Return every table of a new snapshot, to the last hidden column, in the order in which it lies there."""
+        """Return every table of a new snapshot, to the last hidden column; see `_tables` for their order."""
         self.phases.clear()
         return self.taken(self._told, again=True)
 
     def taken(self, progress: Progress, *, again: bool) -> dict[str, list[tuple[Any, ...]]]:
         """Take a snapshot, and return its tables."""
         return _tables(register(self.policy, progress, Limits(threads=1), again=again))
+
+    def registered(self) -> Registered:
+        """Take a snapshot."""
+        return register(self.policy, lambda phase, table: None, Limits(threads=1), again=True)
 
     def read_again(self) -> set[str]:
         """Return the tables of which rows were read for the last snapshot."""
@@ -115,10 +119,12 @@ class Place:
 
 
 def _tables(registered: Registered) -> dict[str, list[tuple[Any, ...]]]:
+    """Return the rows as they lie in the copy where each is a person, else sorted: those that arrived lie last."""
     registered.use.close()
     with open_copy(registered.path, Limits(threads=1)) as connection:
         names = connection.execute("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'").fetchall()
-        return {name: connection.execute(f"FROM {quoted(name)}").fetchall() for (name,) in sorted(names)}
+        rows = {name: connection.execute(f"FROM {quoted(name)}").fetchall() for (name,) in sorted(names)}
+    return {name: found if name in {"votes", "depts"} else sorted(found, key=repr) for name, found in rows.items()}
 
 
 rows = st.lists(
@@ -171,6 +177,29 @@ def test_only_people_to_whom_rows_arrived_are_read_again(tmp_path: Path) -> None
     ]
     assert place.anew() != after
     assert place.read_again() == {"visits", "notes"}  # whose a note is may have changed
+
+
+def test_where_nobody_had_rows_before_no_other_row_is_read_or_moved(tmp_path: Path) -> None:
+    """The files of before say something else, of a person who could be concerned; the rows that were there stay."""
+    place = Place(tmp_path / "here", "csv")
+    place.fill(ROWS)
+    place.refreshed()
+    path = tmp_path / "here" / "data" / "visits" / "day=0" / "0.csv"
+    status = path.stat()
+    path.write_bytes(path.read_bytes().replace(b"3,3,", b"4,3,"))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    before = _visits(place.registered())
+    place.visits(1, [(4, 4, 1.0, "icu")])
+    after = _visits(place.registered())
+    assert after[: len(before)] == before
+    assert len(after) == len(before) + 1  # the row of somebody else who is called 4 now is not read
+
+
+def _visits(registered: Registered) -> list[tuple[Any, ...]]:
+    """Return the rows of visits in the order in which they lie in the copy."""
+    registered.use.close()
+    with open_copy(registered.path, Limits(threads=1)) as connection:
+        return connection.execute("FROM visits ORDER BY rowid").fetchall()
 
 
 def test_files_that_differ_although_their_marks_do_not_are_seen_by_their_rows(tmp_path: Path) -> None:

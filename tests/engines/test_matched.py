@@ -33,7 +33,10 @@ COLUMNS = {
 POLICY: dict[str, object] = {
     "name": "small",
     "budget": {"epsilon": 10, "delta": 0.001},
-    "tables": {"sales": {"unit": "who", "rows_per_unit": 400, "groups_per_unit": 3, "columns": COLUMNS}},
+    "tables": {
+        "sales": {"unit": "who", "rows_per_unit": 400, "groups_per_unit": 3, "columns": COLUMNS},
+        "often": {"unit": "who", "rows_per_unit": 45, "groups_per_unit": 3, "columns": COLUMNS},
+    },
 }
 
 
@@ -72,12 +75,16 @@ QUESTIONS: tuple[tuple[str, Kept], ...] = (
     ("SELECT COUNT(DISTINCT item) FILTER (WHERE town = 'x') FROM sales", lambda r: () if r["town"] == "x" else None),
     ("SELECT year, COUNT(DISTINCT item), COUNT(*) FROM sales GROUP BY year", lambda row: (row["year"],)),
     ("SELECT town, COUNT(DISTINCT code) FROM sales GROUP BY town", lambda row: (row["town"],) if row["town"] else None),
+    ("SELECT COUNT(DISTINCT item) FROM often", lambda row: ()),  # the same rows within a lower bound, which all keep
+    ("SELECT COUNT(DISTINCT page) FROM often", lambda row: ()),
+    ("SELECT town, COUNT(DISTINCT code) FROM often GROUP BY town", lambda row: (row["town"],) if row["town"] else None),
 )
 
 
 @pytest.fixture(scope="module")
 def engine(every_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    opened = engine_under_law().opened(tmp_path_factory.mktemp("match"), POLICY, {"sales": pa.Table.from_pylist(ROWS)})
+    rows = pa.Table.from_pylist(ROWS)
+    opened = engine_under_law().opened(tmp_path_factory.mktemp("match"), POLICY, {"sales": rows, "often": rows})
     yield opened
     opened.close()
 

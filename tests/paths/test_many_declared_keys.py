@@ -49,8 +49,26 @@ def test_more_cells_than_an_answer_shows_are_refused_by_their_number(
     with sfumato.open(shop(tmp_path)) as database, pytest.raises(QueryTooLarge, match="1,050,000") as refused:
         database.explain("SELECT item, size, COUNT(*) AS n FROM sales GROUP BY item, size", epsilon=1)
     assert "1,000,000" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT item, COUNT(*) AS n FROM sales GROUP BY item",
+        "SELECT size, item, COUNT(*) AS n FROM sales GROUP BY size, item",
+        "SELECT i, COUNT(*) AS n FROM (SELECT item AS i FROM sales WHERE size > 1) t GROUP BY i",
+        "SELECT a.item, COUNT(*) AS n FROM sales a JOIN sales b ON a.who = b.who GROUP BY a.item",
+        "SELECT item, COUNT(*) AS n FROM sales WHERE item > 5 GROUP BY item",
+    ],
+)
+def test_more_declared_keys_than_an_answer_shows_are_refused_and_never_selected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sql: str
+) -> None:
     for module in (groups, build_catalog):
         monkeypatch.setattr(module, "MAX_DECLARED_CELLS", KEYS - 1)
-    with sfumato.open({**shop(tmp_path), "ledger": f"sqlite:{tmp_path / 'other.ledger'}"}) as database:
-        quote = database.explain("SELECT item, COUNT(*) AS n FROM sales GROUP BY item", epsilon=1)
-        assert quote.mechanisms["item"] == "keys selected privately"
+    with sfumato.open(shop(tmp_path)) as database:
+        with pytest.raises(QueryTooLarge, match=f"more than {KEYS - 1:,} keys of (item|i)"):
+            database.explain(sql, epsilon=1)
+        few = "SELECT item, COUNT(*) AS n FROM sales WHERE item IN (3, 9000) GROUP BY item"
+        assert database.explain(few, epsilon=1).mechanisms["item"] == "public keys"
+        database.explain("SELECT COUNT(*) AS n, COUNT(DISTINCT item) AS items FROM sales WHERE item > 5", epsilon=1)

@@ -262,7 +262,8 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
     scope = {(scan.label, field.name): column(scan.label, field.name, field.facts) for field in table.fields}
     columns = tuple((field.name, field.stored, field.facts) for field in table.fields)
     cells = PossibleCells(
-        {computation(scope[scan.label, field.name]): field.cells for field in table.fields if field.cells is not None}
+        {computation(scope[scan.label, field.name]): field.cells for field in table.fields if field.cells is not None},
+        frozenset(computation(scope[scan.label, field.name]) for field in table.fields if field.has_too_many_cells),
     )
     if table.public or table.owner is None:
         flow = ScanNode(scan.table, scan.label, columns)

@@ -37,6 +37,8 @@ class Field:
     """Within one person each value occurs once."""
     cells: tuple[Cell, ...] | None = None
     """Its public values, where the policy declares them."""
+    has_too_many_cells: bool = dataclasses.field(default=False, kw_only=True)
+    """Whether the policy declares more values than an answer shows; then `cells` is None."""
     has_value_ranks: bool = False
     """Within one person its values are numbered in the copy, in the order in which cells are kept."""
     has_value_counts: bool = False

@@ -18,7 +18,7 @@ from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, STORED_LIMIT, Facts, 
 from sfumato.language.lowering import Scope, lower, narrow_scope
 from sfumato.language.outside import as_key, bare
 from sfumato.language.rel_nodes import AggregateItem, AggregateNode, InputNode, Item
-from sfumato.language.scalar import Scalar, column
+from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import Expression
 from sfumato.query.functions import LEVELLED, Aggregation
@@ -84,7 +84,7 @@ def private_group_by(
 def _group_keys(
     keys: tuple[Item, ...], cells: list[tuple[Cell, ...] | None], source: Analysed, public: PublicData
 ) -> tuple[Key, ...]:
-    for key in keys:
+    for key, known in zip(keys, cells, strict=True):
         if key.scalar.facts.kind is Kind.UNIT:
             raise UnitRevealed(
                 "The query groups by a column that names people.",
@@ -96,6 +96,15 @@ def _group_keys(
                 "The query groups by a number that is not on a grid.",
                 "Groups are compared exactly, and floating-point numbers cannot be.",
                 "Declare a step for the column, or group by FLOOR or ROUND of a column that has one.",
+            )
+        named = bare(key.scalar)
+        named = named.arguments[0] if named.operator is Operator.CLIPPED else named
+        if computation(named) in source.cells.too_many and known is None and isinstance(named.constant, tuple):
+            raise QueryTooLarge(
+                f"A public table declares more than {MAX_DECLARED_CELLS:,} keys of {named.constant[1]}.",
+                f"An answer shows every declared key, and at most {MAX_DECLARED_CELLS:,}.",
+                "Group by a coarser column, or list the keys that you need: WHERE column IN (…). Or ask the owner to "
+                "leave out `values` of the column: then keys are selected privately.",
             )
     together = cells_together(keys, source.origins, public)
     count = prod(len(part or ()) for part in cells) if together is None else len(together)

@@ -184,7 +184,8 @@ def possible_cells(
     def deferred(scalar: Scalar) -> DeferredCells:
         return DeferredCells(lambda _: cells_of(scalar, cells, origins, public))
 
-    return PossibleCells({shown: deferred(scalar) for shown, scalar in scalars.items()})
+    too_many = (shown for shown, scalar in scalars.items() if computation(bare(scalar)) in cells.too_many)
+    return PossibleCells({shown: deferred(scalar) for shown, scalar in scalars.items()}, frozenset(too_many))
 
 
 def chosen_cells(condition: Scalar, cells: PossibleCells, public: PublicData) -> PossibleCells:

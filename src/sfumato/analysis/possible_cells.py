@@ -42,10 +42,14 @@ class DeferredCells:
 class PossibleCells(Mapping[Computation, tuple[Cell, ...]]):
     """The public values of scalars, by their computation."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_known", "too_many")
 
-    def __init__(self, known: Mapping[Computation, KnownCells | DeferredCells]) -> None:
+    def __init__(
+        self, known: Mapping[Computation, KnownCells | DeferredCells], too_many: frozenset[Computation] = frozenset()
+    ) -> None:
         self._known = known
+        self.too_many = too_many
+        """The scalars that have more declared values than an answer shows, unless a condition leaves few of them."""
 
     def __getitem__(self, scalar: Computation) -> tuple[Cell, ...]:
         """Return the values; what turns out not to be public is not there."""
@@ -71,9 +75,10 @@ class PossibleCells(Mapping[Computation, tuple[Cell, ...]]):
         """Return them with what `find` leaves of the values of one scalar; it is given None where none are known."""
         found = self._known.get(scalar)
         before = found if isinstance(found, DeferredCells) else DeferredCells(lambda _: found)
-        return PossibleCells({**self._known, scalar: DeferredCells(find, before)})
+        return PossibleCells({**self._known, scalar: DeferredCells(find, before)}, self.too_many)
 
     @staticmethod
     def merged(*several: "PossibleCells") -> "PossibleCells":
         """Return those of several relations as one."""
-        return PossibleCells(dict(chain.from_iterable(one._known.items() for one in several)))
+        known = dict(chain.from_iterable(one._known.items() for one in several))
+        return PossibleCells(known, frozenset().union(*(one.too_many for one in several)))

@@ -265,6 +265,7 @@ def _private_table(table: DeclaredTable, copies: CopySchema) -> Table:
                 facts,
                 column.unique,
                 cells,
+                has_too_many_cells=cells is None and isinstance(column.values, Reference),
                 has_value_ranks=column in numbered,
                 has_value_counts=column in counted,
                 has_bound_index=column in levelled,

@@ -6,6 +6,7 @@ ranks are enough for the first. One score for an answer and its ends together, o
 is the worst of theirs: it moves no further than one of them does, so that everything is one choice.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -99,7 +100,8 @@ def choose_distances(
         )
     ]
     worst = sorted({miss for misses in missed for miss in misses})
-    within_miss = [[sum(miss <= most for miss in misses) for misses in missed] for most in worst]
+    rising = [sorted(misses) for misses in missed]
+    within_miss = [[bisect_right(misses, most) for misses in rising] for most in worst]
     lists = [prod(counts) for counts in within_miss]
     exact_counts = [within_this - within_last for within_this, within_last in zip(lists, [0, *lists[:-1]], strict=True)]
     possible_misses = [miss_index for miss_index, count in enumerate(exact_counts) if count]

@@ -13,7 +13,7 @@ from sfumato.engines.duckdb.source import SourceTable
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.bounded_copy import CopiedColumn, CopiedTable, bounded_table, count_rows, require_all
 from sfumato.engines.sql.build_protocol import source_table
-from sfumato.engines.sql.builder import create_table_as, insert_select, select
+from sfumato.engines.sql.builder import create_table_as, delete, insert_select, select
 from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import quoted
@@ -32,6 +32,8 @@ class Build:
     """How many rows each table of the source has, by those who count them without reading them: see `loading`."""
     added: Mapping[str, Sequence[Part]] = field(default_factory=dict)
     """The rows that arrived since the copy before, by the folded name of each table that is not written anew."""
+    carried: frozenset[str] = frozenset()
+    """The tables that the file of the copy has from the copy before."""
     dialect: Dialect = DUCKDB
     reading: ValueForms = READING
     salt_sql: str = "$salt"
@@ -69,6 +71,14 @@ class Build:
     def append_rows(self, relation: str, query: str) -> None:
         """Write the rows of a query, in its order, behind those of a table of the copy."""
         execute(self.connection, insert_select(relation, query))
+
+    def is_carried_over(self, relation: str) -> bool:
+        """Whether a table of the copy holds what the copy before has of it; else it does not exist yet."""
+        return relation in self.carried
+
+    def delete_rows(self, relation: str, where: str) -> None:
+        """Remove rows of a table that was carried over."""
+        execute(self.connection, delete(relation, where))
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query about the build itself."""

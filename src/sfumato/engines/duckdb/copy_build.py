@@ -12,7 +12,7 @@ from sfumato.engines.duckdb.cohorts import write_cohorts
 from sfumato.engines.duckdb.connection import BEFORE, COPY, STAGE, closed_connection, execute
 from sfumato.engines.duckdb.file_digests import digest_files, write_marks
 from sfumato.engines.duckdb.file_listing import ENDINGS
-from sfumato.engines.duckdb.incremental_refresh import load_arrivals
+from sfumato.engines.duckdb.incremental_refresh import carried_tables, drop_all_but, load_arrivals
 from sfumato.engines.duckdb.parquet_repair import mended
 from sfumato.engines.duckdb.shape import write_shape
 from sfumato.engines.duckdb.source import Files, attached, read_schema
@@ -90,15 +90,19 @@ class _Building:
                 closed_connection([self.folder, temporary, *sources], self.limits, temporary / "spill")
             ) as connection,
         ):
-            for name, folder in ((COPY, self.folder), (STAGE, temporary)):
-                execute(connection, f"ATTACH {literal(str(folder / name))} AS {name}")
+            execute(connection, f"ATTACH {literal(str(temporary / STAGE))} AS {STAGE}")
             if before is not None:
                 execute(connection, f"ATTACH {literal(str(before))} AS {BEFORE} (READ_ONLY)")
             with attached(connection, policy.source) as streams:
                 found = read_schema(connection, policy, streams, instead)
                 now = digest_files(policy, policy.source, self.salt) if policy.source.scheme in ENDINGS else {}
                 loaded = load_arrivals(connection, policy, found, now, self.progress)
-            build = Build(connection, policy, loaded.sources, self.salt, loaded.read, loaded.added)
+            carried = carried_tables(policy, loaded) if before is not None else frozenset()
+            if before is not None and carried:
+                shutil.copyfile(before, self.folder / COPY)  # only what changed is written again
+            execute(connection, f"ATTACH {literal(str(self.folder / COPY))} AS {COPY}")
+            drop_all_but(connection, carried)
+            build = Build(connection, policy, loaded.sources, self.salt, loaded.read, loaded.added, carried)
             write_shape(
                 connection, [one for table in policy.tables for one in build_table(build, table, self.progress)]
             )

@@ -86,6 +86,7 @@ DUCKDB = Dialect(
     aggregate=_aggregate,
     filtered=filtered,
     bit_or=lambda integers: f"bit_or({integers})",
+    listed=lambda values: f"list({values})",
     row_number=row_number,
     power_of_two=lambda power: f"(CAST(1 AS BIGINT) << CAST({power} AS BIGINT))",
     popcount=lambda integer: f"CAST(bit_count({integer}) AS BIGINT)",  # it is a TINYINT, and so would be sums

@@ -4,14 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sfumato.analysis.catalog import REMOVED
 from sfumato.diagnostics import record_engine_failure
-from sfumato.engines.duckdb.connection import BEFORE, Connection
+from sfumato.engines.duckdb.connection import BEFORE, COPY, Connection, execute
 from sfumato.engines.duckdb.file_digests import MarkedFiles, added_files, read_marks
 from sfumato.engines.duckdb.loading import load_table
+from sfumato.engines.duckdb.shape import SHAPE
 from sfumato.engines.duckdb.source import Files, SourceTable, read_files
 from sfumato.engines.engine import Progress
+from sfumato.engines.sql.bounded_copy import unit_column
 from sfumato.engines.sql.column import Part
+from sfumato.engines.sql.names import quoted
 from sfumato.errors import EngineFailed
+from sfumato.planning.bounding.truncation import CUT
 from sfumato.policy.canonical import referenced_tables
 from sfumato.policy.policy import Policy, fold_name
 
@@ -59,6 +64,29 @@ def load_arrivals(
             record_engine_failure("A file differs although its mark does not: everything is read again.")
             raise EngineFailed()
     return loaded
+
+
+def carried_tables(policy: Policy, loaded: Arrivals) -> frozenset[str]:
+    """Return the tables of a copy that are those of the copy before, but for people to whom rows arrived.
+
+    Where each row is a person, rows lie in the order of their values, so that the table is written again.
+    """
+    names = [
+        table.name
+        for table in policy.tables
+        if fold_name(table.name) in loaded.added and unit_column(table) is not None
+    ]
+    endings = ("", REMOVED, *(() if policy.budget.truncation is None else (CUT,)))
+    return frozenset(f"{COPY}.main.{quoted(name + ending)}" for name in names for ending in endings)
+
+
+def drop_all_but(connection: Connection, carried: frozenset[str]) -> None:
+    """Leave only these tables in the file that is attached as the copy."""
+    names = execute(connection, "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = $1", [COPY])
+    for relation in (f"{COPY}.{schema}.{quoted(name)}" for schema, name in names):
+        if relation not in carried:
+            execute(connection, f"DROP TABLE {relation}")
+    execute(connection, f"DROP SCHEMA IF EXISTS {COPY}.{SHAPE}")
 
 
 def _apart(source: SourceTable, new: tuple[Path, ...]) -> tuple[Files, Files]:

@@ -111,6 +111,14 @@ class ServerBuild:
         """Write the rows of a query, in its order, behind those of a table of the copy."""
         execute(self.connection, insert_select(relation, query))
 
+    def is_carried_over(self, relation: str) -> bool:
+        """Tell that no table is: each is written anew."""
+        return False
+
+    def delete_rows(self, relation: str, where: str) -> None:
+        """Refuse: no table is carried over."""
+        raise AssertionError(f"{relation} is written again")
+
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query about the build itself."""
         return execute(self.connection, query)

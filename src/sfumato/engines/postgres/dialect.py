@@ -92,6 +92,7 @@ POSTGRES = Dialect(
     aggregate=_aggregate,
     filtered=filtered,
     bit_or=lambda integers: f"bit_or({integers})",
+    listed=None,
     row_number=row_number,
     power_of_two=lambda power: f"(CAST(1 AS bigint) << CAST({power} AS integer))",
     popcount=lambda integer: f"bit_count(CAST({integer} AS bit(64)))",  # it is a bigint

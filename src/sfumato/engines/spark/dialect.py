@@ -94,6 +94,7 @@ SPARK = Dialect(
     aggregate=_aggregate,
     filtered=filtered,
     bit_or=lambda integers: f"bit_or({integers})",
+    listed=None,
     row_number=_row_number,
     power_of_two=lambda power: f"shiftleft(CAST(1 AS BIGINT), CAST({power} AS INT))",
     popcount=lambda integer: f"CAST(bit_count({integer}) AS BIGINT)",  # it is an INT

@@ -40,7 +40,7 @@ from sfumato.planning.bounding.truncation import CUT
 from sfumato.policy.policy import Column, ColumnType, Table, UnitColumn, UnitPath, fold_name
 from sfumato.policy.tables import REMOVED_ROWS
 
-_STAGED = ("rows", "found", "units", "pairs", "owners", "crowded", "chosen", "lost", "arrived", "people")
+_STAGED = ("rows", "found", "units", "pairs", "owners", "crowded", "chosen", "lost", "arrived", "known", "people")
 """Every intermediate table that there may be, but the keys of columns and those of parts."""
 _IN_PARTS = ("bounded", "counts", "cut")
 """Intermediate tables of which there is one for each part, where there are several."""
@@ -312,13 +312,22 @@ def _put_of_parts(
     order: list[str],
     number: str | None = None,
 ) -> None:
-    """Write a table of the copy in order: what was computed now, and what the copy before has of everybody else."""
+    """Write a table of the copy in order: what was computed now, and what the copy before has of everybody else.
+
+    Where the table was carried over, only the rows of people to whom some arrived are written, behind the others.
+    """
+    if build.is_carried_over(target := build.copy_relation(name)):
+        if (unit := unit_column(table)) is not None and build.new_files(table.name):
+            build.delete_rows(target, _is_read_again(build, f"{target}.{build.dialect.quote_identifier(unit)}"))
+        if rows is not None:
+            build.append_rows(target, _in_order(build, rows, names, order))
+        return
     found = [] if rows is None else [select(names, subquery(rows, "n"))]
     if build.new_files(table.name) is not None:
         found.append(select(names, _carried(build, table, name)))
     by = f" {build.dialect.order_by_clause} {', '.join(order)}" if order else ""
     written = select(names if number is None else [*names, number], subquery(union_all(found), "kept") + by)
-    build.create_table_as(build.copy_relation(name), written)
+    build.create_table_as(target, written)
 
 
 def _in_order(build: Building, rows: str, names: list[str], order: list[str]) -> str:
@@ -332,8 +341,12 @@ def _carried(build: Building, table: Table, name: str) -> str:
     unit, before = unit_column(table), f"{build.before(name)} AS b"
     if unit is None or not build.new_files(table.name):
         return before
-    again = exists(f"{build.stage('units')} AS u", f"u.id = b.{build.dialect.quote_identifier(unit)}")
-    return f"{before} WHERE NOT {again}"
+    return f"{before} WHERE NOT {_is_read_again(build, f'b.{build.dialect.quote_identifier(unit)}')}"
+
+
+def _is_read_again(build: Building, person: str) -> str:
+    """Return whether a person is one of those to whom rows arrived."""
+    return exists(f"{build.stage('units')} AS u", f"u.id = {person}")
 
 
 def _write_removed(build: Building, table: Table, unit: str, sources: _Sources) -> None:

@@ -65,6 +65,12 @@ class Building(Protocol):
     def append_rows(self, relation: str, query: str) -> None:
         """Write the rows of a query, in its order, behind those of a table of the copy."""
 
+    def is_carried_over(self, relation: str) -> bool:
+        """Whether a table of the copy holds what the copy before has of it; else it does not exist yet."""
+
+    def delete_rows(self, relation: str, where: str) -> None:
+        """Remove rows of a table that was carried over."""
+
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query about the build itself: sums and counts, which nobody is shown."""
 

@@ -120,6 +120,8 @@ class Dialect:
     """An aggregate over only those rows for which a condition is true."""
     bit_or: Callable[[str], str]
     """The aggregate of BIGINTs that holds every bit which one of them holds."""
+    listed: Callable[[str], str] | None
+    """The aggregate that lists the values of all rows, in any order; None where a client would read lists slowly."""
     row_number: Callable[[Sequence[str], Sequence[str]], str]
     """The number of a row among those that agree in the first, in the order of the second; both may be empty.
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from sfumato.analysis.private_query import Group
+from sfumato.engines.sql.auxiliary_columns import rows_are_distinct
 from sfumato.engines.sql.bounding.bound_index import places_of, stored_of
 from sfumato.engines.sql.bounding.candidates import (
     FillingOrder,
@@ -22,9 +23,11 @@ from sfumato.engines.sql.bounding.candidates import (
     own_totals_sql,
 )
 from sfumato.engines.sql.bounding.selection import totals_sql
-from sfumato.engines.sql.builder import select, subquery, union_all, with_tables
+from sfumato.engines.sql.bucket_lists import bucket_list_sql, lists_buckets
+from sfumato.engines.sql.builder import select, subquery, union_all
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, projected
+from sfumato.engines.sql.matched_pairs import matched_pairs_sql
 from sfumato.engines.sql.sampling_order import sampling_order_sql
 from sfumato.engines.sql.scalar import in_bounds
 from sfumato.engines.sql.value_counts import counted_rows
@@ -112,7 +115,8 @@ def buckets_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect:
 
     A row weighs an equal part of what those of its owner weigh, rounded down, and 1 where everybody has one row. Only
     rows count that have a bucket and, where there is a condition, meet it; one without a key counts and is in no cell.
-    Where the copy knows how many rows an owner has, they are not counted.
+    Where the copy knows how many rows an owner has, they are not counted. Where there are very many buckets, keys come
+    with a list of all rows instead: see `bucket_lists`.
     """
     several = plan.group.contribution.rows > 1
     counted = counted_rows(plan.group, one) if several else None
@@ -130,78 +134,38 @@ def buckets_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect:
     def rows(own: str, *tests: str) -> str:
         return select([*keys, f"{own} AS {_OWN}"], subquery(bounded.rows, "b"), where=[*present, *tests])
 
-    if not several:
+    listed = lists_buckets(plan.group, one, dialect)
+    if not several and not listed:
         return _grouped(replace(bounded, rows=rows("1")), keys, ["count(*)"])
     by_counting = f"count(*) OVER (PARTITION BY {_OWNER})"
-    if counted is None:
+    if not several:
+        found = rows("1")
+    elif counted is None:
         found = rows(by_counting)
     elif counted.whole:
         found = rows(_STORED)
     else:
         found = union_all([rows("1", f"{_STORED} <= 1"), rows(by_counting, f"{_STORED} > 1")])
+    if listed:
+        number = bucket_list_sql(in_bounds(by, bucket, dialect), _OWN, plan.group, one, dialect)
+        return _grouped(replace(bounded, rows=found), used.keys, [number])
     bigint = dialect.bigint
     weight = dialect.floor_divide(f"CAST({one.weight} AS {bigint})", f"greatest(CAST({_OWN} AS {bigint}), 1)")
     return _grouped(replace(bounded, rows=found), keys, [f"CAST(sum({weight}) AS {bigint})"])
 
 
 def matched_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect: Dialect) -> str:
-    """Return the statement of values that are matched to people: keys, person, value, own, how many.
-
-    A row without a person stands for so many values that are always served (own = 0), or for so many people of whom
-    each has `own` values that nobody else has; a row with one says that this person has this value, which others have
-    too, and `own` besides, both by a number. What is always served has as many owners as there are values with as few
-    owners as it or fewer. Proof: proofs/matching.md, 3
-    """
+    """Return the statement of values that are matched to people: see `matched_pairs_sql`."""
     bounded = _bounded(replace(plan, measured=(), chosen=(one,)), tables, dialect)
-    used = bounded.used
+    used, limit = bounded.used, plan.group.contribution
     (argument,) = one.quantity.arguments
     value = used.names[argument]
     present = [f"{name} IS NOT NULL" for name in (*used.keys, value)]
     present += [] if one.quantity.where is None else [used.names[one.quantity.where]]
     if argument.facts.kind is Kind.INTEGER:
         value = in_bounds(argument, value, dialect)  # what it was priced for, whatever is stored
-    keys = used.keys
-    cell = f"PARTITION BY {', '.join(keys)} " if keys else ""
-    number = dialect.row_number([], [])  # merely distinct, and shorter than what it stands for
-
-    def joined(left: str, right: str, *names: str) -> str:
-        same = " AND ".join(f"{left}.{name} = {right}.{name}" for name in (*keys, *names))
-        return f"{left} JOIN {right} ON {same or 'TRUE'}"
-
-    def of(table: str, *columns: str) -> list[str]:
-        return [*(f"{table}.{key}" for key in keys), *columns]
-
-    few = "max(CASE WHEN owners < upto THEN owners ELSE 0 END) AS few"
-    own = "sum(CASE WHEN owners = 1 THEN 1 ELSE 0 END) AS own"
-    distinct = ", ".join([*keys, _OWNER, f"{value} AS val"])
-    shared = of("scarce", "several.person", "scarce.number AS val", "several.own")
-    tables = {
-        "pairs": select(f"DISTINCT {distinct}", subquery(bounded.rows, "b"), where=present),
-        "owned": select([*keys, "val", "count(*) AS owners"], "pairs", group_by=[*keys, "val"]),
-        "counts": select([*keys, "owners", "count(*) AS times"], "owned", group_by=[*keys, "owners"]),
-        "placed": select([*keys, "owners", f"sum(times) OVER ({cell}ORDER BY owners) AS upto"], "counts"),
-        "least": select([*keys, few], "placed", group_by=keys),
-        "rare": select(
-            of("owned", "owned.val", "owned.owners", f"{number} AS number"),
-            joined("owned", "least"),
-            where="owned.owners <= least.few",
-        ),
-        "scarce": select(of("pairs", f"pairs.{_OWNER}", "rare.number", "rare.owners"), joined("pairs", "rare", "val")),
-        "people": select([*keys, _OWNER, own, "max(owners) AS farthest"], "scarce", group_by=[*keys, _OWNER]),
-        "several": select([*keys, _OWNER, "own", f"{number} AS person"], "people", where="farthest > 1"),
-        "shared": select(shared, joined("scarce", "several", _OWNER), where="scarce.owners > 1"),
-    }
-    counted = [
-        select([*keys, "person", "val", "own", "1 AS times"], "shared"),
-        select([*keys, "NULL", "NULL", "own", "count(*)"], "people", where="own > 0", group_by=[*keys, "own"]),
-        select(
-            of("counts", "NULL", "NULL", "0", "sum(counts.times)"),
-            joined("counts", "least"),
-            where="counts.owners > least.few",
-            group_by=of("counts"),
-        ),
-    ]
-    return with_tables(tables, union_all(counted))
+    rows = select([*used.keys, _OWNER, f"{value} AS val"], subquery(bounded.rows, "b"), where=present)
+    return matched_pairs_sql(rows, used.keys, _OWNER, limit.rows, dialect, once=not bounded.is_scan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +199,8 @@ class _Bounded:
     rows: str
     used: _Used
     people: _People
+    is_scan: bool = False
+    """Whether they are merely read: then reading them twice takes less than writing them down."""
 
 
 def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[str, Scalar] = _NOTHING) -> _Bounded:
@@ -287,7 +253,7 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[
         if rank is not None:
             order = FillingOrder(_OWNER, [_RANK], _RANK, rank.facts.high, groups)
         rows = filled_sql(rows, names, filled, used.names, order, dialect)
-    return _Bounded(rows, used, people)
+    return _Bounded(rows, used, people, is_scan=not ranked and not filled and rows_are_distinct(group.rows))
 
 
 def _has_own_totals(plan: GroupPlan) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from sfumato.engines.sql.bounding.truncation import lost_of_all, sums_of, tracked
 from sfumato.engines.sql.build_protocol import Building
-from sfumato.engines.sql.builder import aliased, select, subquery, union_all
+from sfumato.engines.sql.builder import aliased, exists, select, subquery, union_all
 from sfumato.engines.sql.column import Part, beyond, check_type, keyed
 from sfumato.engines.sql.dialect import ByTwoScans, ByWindow, bounding_of
 from sfumato.errors import BadSource
@@ -45,10 +45,11 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
         if parts > 1:
             kept.append(f"{parted.part('id', parts)} AS part")
             order = "part"
-    read = build.parts(table.name)
+    read, among = build.parts(table.name), None
     if arrived is not None and key is None:  # each row is a person, and those that were there stay as they are
         read = arrived
-    among = _concerned(build, key) if arrived is not None and key is not None else None
+    elif arrived is not None and key is not None:
+        read, among = _concerned(build, table, key)
     values = _read(build, table, columns, key)
     source = f"{subquery(_rows(read, values, among), 'p')} {joined}"
     build.create_table_as(build.stage("rows"), select(kept, source, order_by=order))
@@ -132,8 +133,10 @@ def read_rows(build: Building, table: Table, columns: list[Column]) -> str:
     Where rows only arrived, every row of those to whom some did.
     """
     key = _owner_column(build, table)
-    among = None if build.new_files(table.name) is None else _concerned(build, key)
-    return _rows(build.parts(table.name), _read(build, table, columns, key), among)
+    parts, among = build.parts(table.name), None
+    if build.new_files(table.name) is not None:
+        parts, among = _concerned(build, table, key)
+    return _rows(parts, _read(build, table, columns, key), among)
 
 
 def owned_rows(
@@ -219,12 +222,13 @@ def _counted(
     def name(part: Part) -> list[str]:
         return [f"{_name(build, table, key, part)} AS u"]
 
-    arrived, among = build.new_files(table.name), None
+    arrived, parts, among = build.new_files(table.name), build.parts(table.name), None
     if arrived is not None:
         found = select("u, count(*) AS n", subquery(_rows(arrived, name), "p"), group_by="u")
-        build.create_table_as(build.stage("arrived"), found)
-        among = _concerned(build, key)
-    names = _rows(build.parts(table.name), read or name, among)
+        _opaque(build, found, "arrived")
+        _known_people(build, table)
+        parts, among = _concerned(build, table, key)
+    names = _rows(parts, read or name, among)
     return select(["u", "count(*) AS n", *sums], subquery(names, "p"), group_by="u")
 
 
@@ -253,10 +257,33 @@ def _summed(build: Building, table: Table, columns: list[Column], key: Column) -
     return select(["u", *sums], subquery(union_all(found), "p"), group_by="u")
 
 
-def _concerned(build: Building, key: Column) -> Callable[[Part], str]:
-    """Return which rows of the source belong to people who have rows that arrived."""
-    names = select("u", build.stage("arrived"), where="u IS NOT NULL")
-    return lambda part: f"{build.reading.unit(key, part.column(key.name))} IN ({names})"
+def _known_people(build: Building, table: Table) -> None:
+    """Write down whose rows arrived and who had some before: of everybody who had, the copy before keeps at least one.
+
+    Whose row is whose may have changed where a path leads there; then everybody may have had some.
+    """
+    known = select("u", f"{build.stage('arrived')} AS a")
+    if isinstance(table.unit, UnitColumn):
+        unit = build.dialect.quote_identifier(table.unit.column)
+        known = f"{known} WHERE {exists(f'{build.before(table.name)} AS b', f'b.{unit} = a.id')}"
+    build.create_table_as(build.stage("known"), known)
+
+
+def _concerned(build: Building, table: Table, key: Column) -> tuple[Sequence[Part], Callable[[Part], str]]:
+    """Return which rows of the source belong to people who have rows that arrived, and in which parts they are.
+
+    Where nobody of them had rows before, no other file is read.
+    """
+    arrived, parts = build.new_files(table.name) or (), build.parts(table.name)
+    apart = all(part in parts for part in arrived)
+    if apart and not build.rows(select("u", build.stage("known"), where="u IS NOT NULL", limit=1)):
+        parts = arrived
+
+    def among(part: Part) -> str:
+        people = build.stage("known" if apart and part not in arrived else "arrived")
+        return f"{build.reading.unit(key, part.column(key.name))} IN ({select('u', people, where='u IS NOT NULL')})"
+
+    return parts, among
 
 
 def _domain(build: Building, column: Column, at: int) -> str:
@@ -266,12 +293,12 @@ def _domain(build: Building, column: Column, at: int) -> str:
     return keyed(column, f"p.c{at}", build.dialect)
 
 
-def _opaque(build: Building, people: str) -> None:
+def _opaque(build: Building, people: str, name: str = "units") -> None:
     """Give each person 128 bits of a keyed hash of their own name: nobody's id depends on who else is there."""
-    name = f"CAST(u AS {build.dialect.text_type})"  # it is a text, or an integer
-    named = f"CASE WHEN u IS NOT NULL THEN {_hash(build, 'unit', name)} END AS id"
+    text = f"CAST(u AS {build.dialect.text_type})"  # it is a text, or an integer
+    named = f"CASE WHEN u IS NOT NULL THEN {_hash(build, 'unit', text)} END AS id"
     opaque = select(f"p.*, {named}", subquery(people, "p") + build.salt_join)
-    build.create_table_as(build.stage("units"), opaque, salted=True)
+    build.create_table_as(build.stage(name), opaque, salted=True)
 
 
 def _hash(build: Building, purpose: str, text: str) -> str:

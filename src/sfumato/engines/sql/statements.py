@@ -14,6 +14,7 @@ from sfumato.engines.aggregates import Aggregates, BucketWeights, GroupAggregate
 from sfumato.engines.engine import Histograms, Job, PlannedStatement, SelectedBounds
 from sfumato.engines.sql.bounding.candidates import without_idle_bounds
 from sfumato.engines.sql.bounding.selection import totals_sql
+from sfumato.engines.sql.bucket_lists import held_in_lists
 from sfumato.engines.sql.cross_unit_counts import cross_unit_counts_sql
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, flow_sql
@@ -364,6 +365,8 @@ def _held(
 
     width, shared = len(plan.group.keys), plan.group.contribution.rows > 1
     cells = _places(columns[:width], keys, len(columns[-1]))
+    if len(columns) == width + 1:
+        return held_in_lists(cells, columns[width], plan.group, one)
     buckets, weights = (column.cast(pa.int64()).to_numpy() for column in columns[width:])
     buckets, weights, cells = buckets[cells >= 0], weights[cells >= 0], cells[cells >= 0]  # the others are nowhere
     weights = weights if shared else weights * one.weight
@@ -419,9 +422,18 @@ def _held_keys(width: int, keys: Sequence[tuple[KeyValue, ...]], rows: Rows) -> 
 
 
 def _matched(limits: tuple[int, ...], keys: Sequence[tuple[KeyValue, ...]], columns: Columns) -> BucketWeights:
-    """Return for every cell how many values are served within each limit: its buckets are the limits.
+    """Return for every cell how many values are served within each limit: its buckets are the limits."""
+    sizes = matched_sizes(limits, keys, columns)
+    cells, buckets = (part.ravel() for part in np.indices(sizes.shape))
+    return BucketWeights(cells, buckets, sizes.ravel())
 
-    See `matched_sql` for the columns.
+
+def matched_sizes(
+    limits: tuple[int, ...], keys: Sequence[tuple[KeyValue, ...]], columns: Columns
+) -> npt.NDArray[np.int64]:
+    """Return a row for each cell: how many values are served within each limit.
+
+    See `matched_pairs_sql` for the columns.
     """
     import pyarrow as pa
 
@@ -444,8 +456,7 @@ def _matched(limits: tuple[int, ...], keys: Sequence[tuple[KeyValue, ...]], colu
         own_values = np.zeros(count, dtype=np.int64)
         own_values[owners] = beside[some]
         sizes[cells[some[0]]] += matched_values(owners, renumber(value[some])[0], own_values, limits)
-    cells, buckets = (part.ravel() for part in np.indices(sizes.shape))
-    return BucketWeights(cells, buckets, sizes.ravel())
+    return sizes
 
 
 def _columns(numbers: Sequence[PlannedMeasurement], rows: Sequence[tuple[Any, ...]], width: int) -> dict[str, Answers]:

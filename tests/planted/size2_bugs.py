@@ -1,0 +1,51 @@
+"""Bugs of statements that were made cheaper: what they leave out changes a result."""
+
+from tests.planted.bug import Bug, planned
+
+_LISTS = "tests/engines/test_bucket_lists.py"
+_REFRESH = "tests/engines/test_incremental_refresh.py"
+_PAIRS = "tests/engines/test_matched_pairs.py"
+
+SIZE2_BUGS: tuple[Bug, ...] = (
+    planned(
+        "values of few rows are taken for values that are always served",
+        _PAIRS,
+        (
+            "engines/sql/matched_pairs.py",
+            '"min(CASE WHEN room > before THEN room END) AS bar"',
+            '"min(CASE WHEN room >= before THEN room END) AS bar"',
+        ),
+    ),
+    planned(
+        "rows are taken for owners where values are always served",
+        _PAIRS,
+        (
+            "engines/sql/matched_pairs.py",
+            'room = dialect.floor_divide("count(*)", f"CAST({max_rows} AS {dialect.bigint})")',
+            'room = "count(*)"',
+        ),
+    ),
+    planned(
+        "every listed row of a person has the whole weight of the person",
+        _LISTS,
+        (
+            "engines/sql/bucket_lists.py",
+            "weights = np.array([one.weight // max(own, 1) for own in range(1 << bits)], dtype=np.int64)",
+            "weights = np.array([one.weight for own in range(1 << bits)], dtype=np.int64)",
+        ),
+    ),
+    planned(
+        "people who had rows before are taken for new ones at a refresh",
+        _REFRESH,
+        ("engines/sql/staging.py", "f'b.{unit} = a.id'", "f'b.{unit} = a.id AND FALSE'"),
+    ),
+    planned(
+        "rows of people to whom others arrived stay in the copy beside them",
+        _REFRESH,
+        (
+            "engines/sql/bounded_copy.py",
+            "if (unit := unit_column(table)) is not None and build.new_files(table.name):",
+            "if (unit := unit_column(table)) is not None and not build.new_files(table.name):",
+        ),
+    ),
+)
