@@ -59,7 +59,7 @@ class Question:
 def main() -> None:
     """Print for each question error, ratio and outliers, and the worst of them."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
-    ratios, outliers, answers = [], 0, 0
+    ratios, outliers, answers = list[float](), 0, 0
     with TemporaryDirectory() as folder:
         for question in questions(Path(folder)):
             errors, shown = run(question, runs)
