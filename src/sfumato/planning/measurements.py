@@ -70,6 +70,8 @@ class MeasurementSet:
     """The number of rows, or the sum, whose noisy values select the keys, though one person may add more than 1."""
     vector: tuple[str, ...] = ()
     """The names of measurements of which a row moves one at most: their conditions exclude each other."""
+    sums: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """What columns are made of that is no measurement: by its name, the steps that it is the sum of."""
 
     @property
     def selecting(self) -> Measurement | None:

@@ -114,6 +114,8 @@ class GroupPlan:
     selecting_measurement: str | None = None
     vector: tuple[str, ...] = ()
     """The names of measurements that are charged as one: a row moves one of them at most."""
+    sums: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """What columns are made of that is no measurement: by its name, the steps that it is the sum of."""
 
     @property
     def vector_event(self) -> Event:
@@ -183,8 +185,11 @@ class Plan:
         return self.private.cohorts
 
     def is_derived(self, label: str, name: str) -> bool:
-        """Whether a measurement is shown as a weighted sum of kept cells."""
-        return any((one.label, one.name) == (label, name) for one in self.derived)
+        """Whether a measurement is shown as a weighted sum of kept cells, or of steps."""
+        sums = (group.sums for group in self.groups if group.group.label == label)
+        return any((one.label, one.name) == (label, name) for one in self.derived) or any(
+            known == name for found in sums for known, _ in found
+        )
 
     def for_outcome(self) -> "Plan":
         """Return the plan with the groups and measurements that its outcome reads, and the selections of their bounds.
@@ -203,7 +208,13 @@ class Plan:
 def _restrict(group: GroupPlan, columns: set[str]) -> GroupPlan:
     derived = tuple(one for one in group.derived if one.name in columns)
     used = {name for one in derived for name in one.measured} | {group.selecting_measurement}
+    sums = tuple((name, steps) for name, steps in group.sums if name in used)
+    used |= {step for _, steps in sums for step in steps}
     measured = tuple(one for one in group.measured if one.name in used)
     return replace(
-        group, derived=derived, measured=measured, chosen=tuple(one for one in group.chosen if one.name in used)
+        group,
+        derived=derived,
+        measured=measured,
+        chosen=tuple(one for one in group.chosen if one.name in used),
+        sums=sums,
     )

@@ -27,6 +27,7 @@ from sfumato.planning.key_selection import (
 )
 from sfumato.planning.marginal_budget_split import balance_marginals, geometric_error, weight_marginals
 from sfumato.planning.measurements import MeasurementSet, longest_spelled, needs_of
+from sfumato.planning.nested_conditions import prefers_steps, with_steps
 from sfumato.planning.noise import Noise, best_noise, event_of, variance_of
 from sfumato.planning.notes.plan_notes import with_notes
 from sfumato.planning.outside_cells import with_outside_cells
@@ -129,6 +130,11 @@ def _plans_of(
     needs, choices = with_candidate_bounds(needs, private.neighbours)
     better = tuple(with_vector(select_keys_at_bound(need), private.neighbours) for need in needs)
     plans = _plans_for(private, better, choices, wish, outcomes)
+    stepped = tuple(with_steps(need, private.neighbours) for need in better)
+    if stepped != better and len(needs) == 1 and not fixed:
+        # conditions inside others, measured as steps; what is more exact comes first
+        others = _plans_for(private, stepped, choices, wish, outcomes)
+        plans = (*others, *plans) if prefers_steps(others[0], plans[0], wish.max_loss) else plans
     # keys selected by people, and conditions measured each by itself, in the last place, as above
     return plans if better == needs else (*plans, *_plans_for(private, needs, choices, wish, outcomes))
 

@@ -28,12 +28,13 @@ from sfumato.planning.bounding.truncation_estimates import TruncationEstimates
 from sfumato.planning.budget_effect import BudgetEffect
 from sfumato.planning.column_origins import GroupColumn, Origin, origins, shown_unchanged
 from sfumato.planning.key_selection import size_words
+from sfumato.planning.nested_conditions import step_margin
 from sfumato.planning.noise import Mechanism
 from sfumato.planning.notes.bound_selection import selection_notes
 from sfumato.planning.notes.distinct_counts import matching_notes
 from sfumato.planning.notes.note import Note, NoteRank, texts_by_rank
 from sfumato.planning.notes.truncation import BiasEstimate, bias_notes
-from sfumato.planning.plan import Plan, PlannedMeasurement, PlannedSelection
+from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement, PlannedSelection
 from sfumato.planning.top_lists import list_note
 from sfumato.query.types import Type
 
@@ -147,12 +148,13 @@ def make_quote(plan: Plan, losses: TruncationBounds | None = None, spent: Fracti
     """
     derived = {(group.group.label, one.name): one for group in plan.groups for one in group.derived}
     measured = {(group.group.label, one.name): one for group in plan.groups for one in group.all_outputs}
+    steps = {(group.group.label, name): (group, parts) for group in plan.groups for name, parts in group.sums}
     margins: dict[str, Margin] = {}
     mechanisms: dict[str, str] = {}
     for name, item, origin in zip(plan.private.names, plan.private.outcome.items, origins(plan.private), strict=True):
-        used = _used(origin, derived, measured)
+        used = _used(origin, derived, measured, steps)
         if used:
-            margin = _margin(shown_unchanged(origin, derived), derived, measured, item.scalar.facts.type)
+            margin = _margin(shown_unchanged(origin, derived), derived, measured, item.scalar.facts.type, steps)
             margins[name] = margin if margins.get(name, margin) == margin else None
         words = _words(used) if used else _key_words(origin, plan)
         mechanisms[name] = words if mechanisms.get(name, words) == words else f"{mechanisms[name]}; {words}"
@@ -196,12 +198,15 @@ def _bias(
     selected = {
         (group.group.label, one.name) for group in plan.groups for one in group.measured if one.candidates is not None
     }
+    steps = {(group.group.label, name) for group in plan.groups for name, _ in group.sums}
     tail, cut, later = bias_tail(CONFIDENCE), dict[str, BiasEstimate | None](), list[str]()
     likely, most = (truncation_bias(plan, TruncationEstimates(losses, margins), tail) for margins in (False, True))
     for name, origin in zip(plan.private.names, origins(plan.private), strict=True):
         source = shown_unchanged(origin, derived)
         one = None if source is None else derived[source]
         if source is not None and one is not None and one.plain is not None:
+            if (source[0], one.plain) in steps:
+                continue
             if (source[0], one.plain) in selected:  # what lies above the bound is added: proofs/chosen_caps.md, 4
                 later.append(name)
                 continue
@@ -219,16 +224,22 @@ def _bias_ends(bias: BiasBounds, step: Fraction) -> tuple[float, float]:
     return excess, lack
 
 
+_Steps = Mapping[GroupColumn, tuple[GroupPlan, tuple[str, ...]]]
+"""What is a sum of steps: its group, and their names."""
+
+
 def _used(
     origin: Origin,
     derived: Mapping[GroupColumn, OutputColumn],
     measured: Mapping[GroupColumn, PlannedMeasurement | PlannedSelection],
+    steps: _Steps,
 ) -> list[PlannedMeasurement | PlannedSelection]:
     """Return the measurements that a column depends on, each once."""
     names: dict[GroupColumn, None] = {}
     for label, name in sorted(origin.sources):
         if (one := derived.get((label, name))) is not None:
-            names.update({(label, part): None for part in one.measured})
+            parts = [step for part in one.measured for step in steps.get((label, part), (None, (part,)))[1]]
+            names.update({(label, part): None for part in parts})
     return [measured[source] for source in names]
 
 
@@ -237,14 +248,22 @@ def _margin(
     derived: Mapping[GroupColumn, OutputColumn],
     measured: Mapping[GroupColumn, PlannedMeasurement | PlannedSelection],
     type: Type,
+    steps: _Steps,
 ) -> Margin:
     one = None if source is None else derived[source]
+    if source is not None and one is not None and (source[0], one.plain or "") in steps:
+        margin = step_margin(steps[source[0], one.plain or ""][0], one.plain or "")
+        return None if margin is None else _in_type(margin * one.step, type)
     plain = None if source is None or one is None or one.plain is None else measured[source[0], one.plain]
     if one is None or not isinstance(plain, PlannedMeasurement) or plain.candidates is not None:
         return None
     reach = plain.mechanism.margin(CONFIDENCE) * one.step
     if (values := different_values(plain.quantity)) is not None:  # neither the answer nor the truth is beyond them
         reach = min(reach, Fraction(values))
+    return _in_type(reach, type)
+
+
+def _in_type(reach: Fraction, type: Type) -> Margin:
     return int(reach) if type is Type.INTEGER and reach.denominator == 1 else _float(reach)
 
 

@@ -51,7 +51,7 @@ def signature_from(data: Any) -> ViewSignature | None:
 def signature_of(plan: GroupPlan, flow: CanonicalFlow, words: str) -> ViewSignature | None:
     """Return what a group is a view of; None where its cells do not add up, or a column has a bound of its own."""
     group = plan.group
-    if plan.selection is not None or plan.chosen or not plan.measured or not adds_up_by_cells(group):
+    if plan.selection is not None or plan.chosen or plan.sums or not plan.measured or not adds_up_by_cells(group):
         return None
     sums = [None if one.bound is not None else linear_terms(one.quantity, flow) for one in plan.measured]
     leaves = [key_leaves(key, flow) for key in group.keys]

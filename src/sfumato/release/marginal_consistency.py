@@ -69,7 +69,20 @@ def consistent(plan: Plan, noisy: NoisyResult) -> dict[Name, ConsistentMarginal]
         made |= _Solved(table, tuple(variances)).margins(groups)
     for one in plan.derived:
         made[one.label, one.name] = _derived(one, {name: group for name, (_, group) in measured.items()})
+    for group, found in zip(plan.groups, noisy.groups, strict=True):
+        made |= {
+            (group.group.label, name): _sum_of_steps(group.group.label, parts, found) for name, parts in group.sums
+        }
     return made
+
+
+def _sum_of_steps(label: str, steps: Sequence[str], found: NoisyGroup) -> ConsistentMarginal:
+    """Return a count or sum whose steps were measured, in every shown cell.  Proof: proofs/disjoint_conditions.md, 4"""
+    shown = np.array(shown_cells(found), dtype=np.int64)
+    sums = [sum(numbers) for numbers in zip(*(found.numbers(name) for name in steps), strict=True)]
+    values = np.array(sums, dtype=object)[shown]
+    weights = np.ones(len(shown))
+    return ConsistentMarginal(_narrow(values), tuple(((label, name), shown, weights) for name in steps))
 
 
 def _derived(one: DerivedMeasurement, groups: Mapping[Name, NoisyGroup]) -> ConsistentMarginal:
