@@ -107,7 +107,7 @@ def test_what_is_taken_to_be_inside_is_inside_in_every_row(subject: Subject, row
     for inner, outer in permutations(CONDITIONS, 2):
         columns = [f"COUNT(*) FILTER (WHERE {outer})", f"COUNT(*) FILTER (WHERE {inner})"]
         group = _stepped(subject, columns)
-        if group is not None and dict(group.sums).keys() == {group.derived[0].plain}:
+        if group is not None and {one.name for one in group.sums} == {group.derived[0].plain}:
             found.add((inner, outer))
             lost = f"SELECT COUNT(*) FROM visits WHERE ({inner}) AND ({outer}) IS NOT TRUE"  # noqa: S608
             assert rows.execute(lost).fetchall() == [(0,)], (inner, outer)
@@ -125,9 +125,8 @@ def test_steps_add_up_to_what_was_asked(subject: Subject, name: str) -> None:
     apart = [subject.engine.run(subject.engine.prepare(subject.plan(_ask([one])))).groups[0] for one in columns]
     (found,) = subject.engine.run(subject.engine.prepare(plan)).groups
     numbers = {key: int(np.asarray(values)[0]) for key, values in found.columns.items()}
-    sums = dict(plan.groups[0].sums)
     for made, alone in zip(plan.groups[0].derived, apart, strict=True):
-        steps = sums.get(made.plain or "", (made.plain or "",))
+        steps = plan.groups[0].steps_of(made.plain or "")
         assert sum(numbers[step] for step in steps) == int(np.asarray(alone.columns["m1"])[0])
 
 

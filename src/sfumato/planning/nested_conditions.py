@@ -20,6 +20,7 @@ from sfumato.planning.aggregates.average import AverageColumn
 from sfumato.planning.aggregates.count import CountColumn
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.aggregates.sum import SumColumn
+from sfumato.planning.derived_measurement import SumOfSteps
 from sfumato.planning.disjoint_conditions import (
     MAX_VECTOR_CANDIDATES,
     conditions_of,
@@ -67,7 +68,7 @@ def with_steps(need: MeasurementSet, neighbours: Neighbours) -> MeasurementSet:
     if not any(root.children for root in roots):
         return need
     steps: dict[str, Measurement] = {}
-    sums: list[tuple[str, tuple[str, ...]]] = []
+    sums: list[SumOfSteps] = []
     for root in roots:
         _place(root, Fraction(0), steps, sums)
     measurements = tuple(steps.get(one.name, one) for one in need.measurements)
@@ -142,9 +143,7 @@ def _apart(roots: Sequence[_Node]) -> list[_Node]:
     return found
 
 
-def _place(
-    node: _Node, above: Fraction, steps: dict[str, Measurement], sums: list[tuple[str, tuple[str, ...]]]
-) -> None:
+def _place(node: _Node, above: Fraction, steps: dict[str, Measurement], sums: list[SumOfSteps]) -> None:
     """Add the step of a node, and those inside: its error is that of everything that contains it."""
     one, worth = node.one, above + node.one.importance
     if node.children:
@@ -156,7 +155,7 @@ def _place(
     for child in node.children:
         _place(child, worth, steps, sums)
     if node.children:
-        sums.append((one.name, tuple(steps[inner.one.name].name for inner in node.nodes())))
+        sums.append(SumOfSteps(one.name, tuple(steps[inner.one.name].name for inner in node.nodes()), one.quantity))
 
 
 def _not_true(conditions: Sequence[Scalar]) -> Scalar:
@@ -188,7 +187,7 @@ def prefers_steps(steps: Plan, apart: Plan, cap: PrivacyLoss) -> bool:
 
 def step_margin(group: GroupPlan, name: str) -> int | None:
     """Return the margin of a measurement, or of a sum of steps; None where it is neither."""
-    laws = [one.mechanism for one in group.measured if one.name in dict(group.sums).get(name, (name,))]
+    laws = [one.mechanism for one in group.measured if one.name in group.steps_of(name)]
     if len(laws) == 1:
         return laws[0].margin(CONFIDENCE)
     scales = {law.scale for law in laws if isinstance(law, Laplace)}

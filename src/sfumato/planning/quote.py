@@ -1,6 +1,6 @@
 """A quote: what a plan costs and how near its answers will be, told before any data is read."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -148,7 +148,7 @@ def make_quote(plan: Plan, losses: TruncationBounds | None = None, spent: Fracti
     """
     derived = {(group.group.label, one.name): one for group in plan.groups for one in group.derived}
     measured = {(group.group.label, one.name): one for group in plan.groups for one in group.all_outputs}
-    steps = {(group.group.label, name): (group, parts) for group in plan.groups for name, parts in group.sums}
+    steps = {(group.group.label, one.name): (group, one.steps) for group in plan.groups for one in group.sums}
     margins: dict[str, Margin] = {}
     mechanisms: dict[str, str] = {}
     for name, item, origin in zip(plan.private.names, plan.private.outcome.items, origins(plan.private), strict=True):
@@ -198,19 +198,19 @@ def _bias(
     selected = {
         (group.group.label, one.name) for group in plan.groups for one in group.measured if one.candidates is not None
     }
-    steps = {(group.group.label, name) for group in plan.groups for name, _ in group.sums}
+    steps = {(group.group.label, one.name): one.steps for group in plan.groups for one in group.sums}
     tail, cut, later = bias_tail(CONFIDENCE), dict[str, BiasEstimate | None](), list[str]()
     likely, most = (truncation_bias(plan, TruncationEstimates(losses, margins), tail) for margins in (False, True))
     for name, origin in zip(plan.private.names, origins(plan.private), strict=True):
         source = shown_unchanged(origin, derived)
         one = None if source is None else derived[source]
         if source is not None and one is not None and one.plain is not None:
-            if (source[0], one.plain) in steps:
-                continue
             if (source[0], one.plain) in selected:  # what lies above the bound is added: proofs/chosen_caps.md, 4
                 later.append(name)
                 continue
-            ends = [_bias_ends(bias[source[0], one.plain], one.step) for bias in (likely, most)]
+            # a row that is missing is missing in one step: proofs/disjoint_conditions.md, 4
+            parts = [(source[0], part) for part in steps.get((source[0], one.plain), (one.plain,))]
+            ends = [_bias_ends([bias[part] for part in parts], one.step) for bias in (likely, most)]
             cut[name] = BiasEstimate.between(ends[0], ends[1])
     yield from bias_notes(cut)
     if later:
@@ -219,8 +219,9 @@ def _bias(
         yield Note(NoteRank.HINT, text)
 
 
-def _bias_ends(bias: BiasBounds, step: Fraction) -> tuple[float, float]:
-    excess, lack = (end if end == inf else _float(Fraction(end) * step) for end in (bias.excess, bias.lack))
+def _bias_ends(bias: Sequence[BiasBounds], step: Fraction) -> tuple[float, float]:
+    most = (max(one.excess for one in bias), max(one.lack for one in bias))
+    excess, lack = (end if end == inf else _float(Fraction(end) * step) for end in most)
     return excess, lack
 
 

@@ -224,7 +224,7 @@ def measured_cells(
 def _tree(plan: Plan, label: str, name: str) -> int:
     """Return the number of the largest sum of steps that a measurement is in; -1 where it is in none."""
     found, largest = -1, 0
-    sums = [(group.group.label, steps) for group in plan.groups for _, steps in group.sums]
+    sums = [(group.group.label, one.steps) for group in plan.groups for one in group.sums]
     for number, (own, steps) in enumerate(sums):
         if own == label and name in steps and len(steps) > largest:
             found, largest = number, len(steps)
