@@ -2,6 +2,7 @@
 
 from tests.planted.bug import Bug, planned
 
+_BOUNDS = "tests/release/test_credible_bounds.py"
 _REUSED = "tests/paths/test_steps_reused.py"
 
 NUMBERS2_BUGS: tuple[Bug, ...] = (
@@ -36,5 +37,19 @@ NUMBERS2_BUGS: tuple[Bug, ...] = (
             "                own[name] = own.get(name, 0) - times\n",
             "                own[name] = own.get(name, 0) + 0 * times\n",
         ),
+    ),
+    planned(
+        "a bound may be as far above the evidence as noise says",
+        _BOUNDS,
+        (
+            "release/bounding/tail_counts.py",
+            "    return min(evident + _STEPS_ABOVE_EVIDENCE, last)\n",
+            "    return max(evident, last)\n",
+        ),
+    ),
+    planned(
+        "a bound is taken at which hardly a group appears",
+        _BOUNDS,
+        ("release/bounding/selection.py", "_LARGE_GROUPS = 32\n", "_LARGE_GROUPS = 4\n"),
     ),
 )

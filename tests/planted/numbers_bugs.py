@@ -57,8 +57,8 @@ NUMBERS_BUGS: tuple[Bug, ...] = (
         _STEPS,
         (
             "release/marginal_consistency.py",
-            "    weights = np.ones(len(shown))\n",
-            "    weights = np.ones(len(shown)) / len(steps) ** 0.5\n",
+            "    others = tuple((name, cells, weights) for name,",
+            "    others = tuple((name, cells, weights / len(merged) ** 0.5) for name,",
         ),
     ),
 )
