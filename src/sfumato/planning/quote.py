@@ -22,7 +22,7 @@ from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.accuracy_target import CONFIDENCE
 from sfumato.planning.aggregates.distinct_count import different_values
 from sfumato.planning.aggregates.families import OutputColumn
-from sfumato.planning.bounding.bias import NO_BIAS, BiasBounds, bias_tail, truncation_bias
+from sfumato.planning.bounding.bias import NO_BIAS, BiasBounds, bias_tail, limited_places, truncation_bias
 from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.bounding.truncation_estimates import TruncationEstimates
 from sfumato.planning.budget_effect import BudgetEffect
@@ -199,7 +199,12 @@ def _bias(
         (group.group.label, one.name) for group in plan.groups for one in group.measured if one.candidates is not None
     }
     steps = {(group.group.label, one.name): one.steps for group in plan.groups for one in group.sums}
-    tail, cut, later = bias_tail(CONFIDENCE), dict[str, BiasEstimate | None](), list[str]()
+    tail, cut, later, limits = (
+        bias_tail(CONFIDENCE),
+        dict[str, BiasEstimate | None](),
+        list[str](),
+        limited_places(plan),
+    )
     likely, most = (truncation_bias(plan, TruncationEstimates(losses, margins), tail) for margins in (False, True))
     for name, origin in zip(plan.private.names, origins(plan.private), strict=True):
         source = shown_unchanged(origin, derived)
@@ -211,7 +216,7 @@ def _bias(
             # a row that is missing is missing in one step: proofs/disjoint_conditions.md, 4
             parts = [(source[0], part) for part in steps.get((source[0], one.plain), (one.plain,))]
             ends = [_bias_ends([bias[part] for part in parts], one.step) for bias in (likely, most)]
-            cut[name] = BiasEstimate.between(ends[0], ends[1])
+            cut[name] = BiasEstimate.between(ends[0], ends[1], is_limit=(source[0], one.plain) in limits)
     yield from bias_notes(cut)
     if later:
         names = ", ".join(f"`{name}`" for name in dict.fromkeys(later))
