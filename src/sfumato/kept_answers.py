@@ -67,9 +67,12 @@ def _answered_by(
     if known is None or question not in (known.text, known.first_text):
         return
     for plan, names in asked.plans:
+        # other plans are how earlier versions measured, with more noise: they count where as much was spent
+        other = names.fingerprint != asked.names.fingerprint
+        less = other and not asked.price_target.within and kept.plan.loss.epsilon < plan.loss.epsilon
         found = (
             None
-            if names.measured is None
+            if names.measured is None or (less and not at_any_accuracy)
             else over_stored_measurements(plan, names.measured, kept.plan, known, at_any_accuracy=at_any_accuracy)
         )
         if found is not None:

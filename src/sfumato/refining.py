@@ -5,7 +5,7 @@ Proof: proofs/refinement.md
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -24,7 +24,7 @@ from sfumato.ledger.one_time_grants import has_grant, no_such_grant
 from sfumato.mechanisms.answers import integer_answers
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.measurement_identity import MeasurementIdentity, cells_prefix
-from sfumato.planning.plan import Plan
+from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.policy.policy import Policy
 from sfumato.prepare import Prepared, QueryPreparer, Refinement, RequestedPrice
 from sfumato.randomness.refined_laplace import RefinedLaplace
@@ -118,12 +118,7 @@ def refined(asked: Prepared, preparer: QueryPreparer, ledger: Ledger, account: s
         if found is None:
             continue
         before, noisy = found
-        events = tuple(
-            LaplaceRefinement(one.mechanism.sensitivity, before[at], one.mechanism.scale, one.mechanism.neighbours)
-            for group in asked.plan.groups
-            for one in group.measured
-            if isinstance(one.mechanism, Laplace) and (at := (group.group.label, one.name))
-        )
+        events = tuple(event for group in asked.plan.groups for event in _events(group, before))
         loss = PrivacyLoss(sum((event.added_loss for event in events), Fraction(0)))
         if best is None or loss.epsilon < best[0]:
             refinement = Refinement(receipt.id, entry.time, noisy, before, asked)
@@ -135,6 +130,21 @@ def refined(asked: Prepared, preparer: QueryPreparer, ledger: Ledger, account: s
     names = (asked.fingerprint, *asked.names.older)
     paid = ledger.is_paid(account, names, asked.engine.version, event)  # by an attempt that ended before its answer
     return replace(asked, plan=plan, outcomes=(plan,), refinement=refinement, combined=None, paid=paid)
+
+
+def _events(group: GroupPlan, before: Scales) -> Iterator[LaplaceRefinement]:
+    """Give what the refinement of a group costs: of a vector the largest part alone.  Proof: proofs/refinement.md, 5"""
+    vector: list[LaplaceRefinement] = []
+    for one in group.measured:
+        if isinstance(one.mechanism, Laplace):
+            noise, earlier = one.mechanism, before[group.group.label, one.name]
+            event = LaplaceRefinement(noise.sensitivity, earlier, noise.scale, noise.neighbours)
+            if one.name in group.vector:
+                vector.append(event)
+            else:
+                yield event
+    if vector:
+        yield max(vector, key=lambda event: event.added_loss)
 
 
 def _earlier(

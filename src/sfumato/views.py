@@ -27,11 +27,12 @@ from sfumato.planning.canonical_flow import CanonicalFlow
 from sfumato.planning.column_origins import origins, shown_unchanged
 from sfumato.planning.derived_measurement import DerivedMeasurement, WeightedCells
 from sfumato.planning.measurement_identity import MeasurementIdentity, family_of, views_in, words_of
+from sfumato.planning.nested_conditions import step_margin
 from sfumato.planning.notes.plan_notes import with_notes
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.quote import AnswerSource, Quote, make_quote
 from sfumato.planning.view_cells import GroupRows, cells_of
-from sfumato.planning.view_signature import TOKEN_CHARS, ViewSignature, combination, linear_terms, signature_of
+from sfumato.planning.view_signature import TOKEN_CHARS, ViewSignature, combination, measured_terms, signature_of
 from sfumato.policy.policy import Policy
 from sfumato.prepare import Derivation, Prepared, QueryPreparer, RequestedPrice
 from sfumato.release.intervals.forms import Affine
@@ -176,14 +177,13 @@ def _may_answer(known: ViewSignature | None, wanted: ViewSignature, group: Group
 def _factors(
     asked: GroupPlan, flow: CanonicalFlow, kept: GroupPlan, own: CanonicalFlow
 ) -> dict[str, dict[str, int]] | None:
-    known = [linear_terms(one.quantity, own) or {} for one in kept.measured]
+    names, known = zip(*((name, terms or {}) for name, terms in measured_terms(kept, own).items()), strict=True)
     found = {}
-    for one in asked.measured:
-        terms = linear_terms(one.quantity, flow)
+    for name, terms in measured_terms(asked, flow).items():
         parts = None if terms is None else combination(terms, known)
         if parts is None:
             return None
-        found[one.name] = {kept.measured[place].name: factor for place, factor in parts.items()}
+        found[name] = {names[place]: factor for place, factor in parts.items()}
     return found
 
 
@@ -239,12 +239,8 @@ def from_views(asked: Prepared, finder: ViewFinder, *, at_any_accuracy: bool = F
 def _combined(asked: Prepared, views: Mapping[str, Sequence[StoredGroup]]) -> Prepared:
     """Return a question whose fresh numbers are combined with kept ones, where that makes a difference."""
     found = derive(asked.plan, views, unmeasured(asked.plan))
-    alone = {
-        (group.group.label, one.name): one.mechanism.margin(CONFIDENCE)
-        for group in asked.plan.groups
-        for one in group.measured
-    }
-    helps = any(margin <= _MAX_MARGIN_RATIO * alone[name] for name, margin in found.margins.items())
+    alone = _margins_alone(asked.plan)
+    helps = any(margin <= _MAX_MARGIN_RATIO * alone[name] for name, margin in found.margins.items() if name in alone)
     return replace(asked, combined=found) if helps else asked
 
 
@@ -332,11 +328,18 @@ def is_as_exact(known: Derivation, plan: Plan, within: Sequence[tuple[str, Fract
     if within:
         margins = column_margins(known)
         return all(name in margins and margins[name] <= margin for name, margin in within)
-    return all(
-        known.margins[group.group.label, one.name] <= one.mechanism.margin(CONFIDENCE)
-        for group in plan.groups
-        for one in group.measured
-    )
+    return all(known.margins[name] <= margin for name, margin in _margins_alone(plan).items())
+
+
+def _margins_alone(plan: Plan) -> dict[Column, int]:
+    """Return how far what a plan measures may be off, without kept numbers: sums of steps in the place of steps."""
+    found: dict[Column, int] = {}
+    for group in plan.groups:
+        inside = {one.steps[0] for one in group.sums}
+        names = [*(one.name for one in group.measured if one.name not in inside), *(one.name for one in group.sums)]
+        margins = {(group.group.label, name): step_margin(group, name) for name in names}
+        found |= {name: margin for name, margin in margins.items() if margin is not None}
+    return found
 
 
 def column_margins(known: Derivation) -> dict[str, Fraction]:
@@ -433,8 +436,10 @@ def _margins(plan: Plan, noisy: NoisyResult) -> dict[Column, Fraction]:
     cells = measured_cells(plan, noisy)
     sizes = {group.group.label: len(shown_cells(one)) for group, one in zip(plan.groups, noisy.groups, strict=True)}
     found = {}
-    for one in plan.derived:
-        rows = sizes[one.label]
-        form = Affine(cells, np.zeros(rows), *cells.entries(one.label, one.name, rows))
-        found[one.label, one.name] = Fraction(float(form.margin(1 - CONFIDENCE).max(initial=0.0)))
+    names = [(one.label, one.name) for one in plan.derived]
+    names += [(group.group.label, one.name) for group in plan.groups if group.derived for one in group.sums]
+    for label, name in names:
+        rows = sizes[label]
+        form = Affine(cells, np.zeros(rows), *cells.entries(label, name, rows))
+        found[label, name] = Fraction(float(form.margin(1 - CONFIDENCE).max(initial=0.0)))
     return found

@@ -203,7 +203,7 @@ def test_people_in_one_group_each_are_counted_with_the_noise_of_one_and_bars_hol
             missed += not ends["x"][0] <= truth[level] <= ends["x"][1]
             errors.append(abs(row["x"] - truth[-1]))
     assert missed < 31
-    assert levels.count(0) >= 36
+    assert levels.count(0) >= 30
     assert np.median(errors) <= 3  # 9 for the policy's own six groups
     chosen = [note for note in told.notes if note.startswith("Bound selected privately")]  # one group, or by luck more
     assert any(re.search(r"\d+ groups? per person", note) for note in chosen)

@@ -85,6 +85,26 @@ def test_it_is_charged_once_per_snapshot_to_the_dataset_and_never_to_an_analyst(
         assert len(_charged(database)) == 3
 
 
+@pytest.mark.parametrize(
+    ("sql", "is_limit"),
+    [
+        (COUNT, False),
+        ("SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept", False),
+        ("SELECT COUNT(*) AS n FROM visits WHERE dept = 'er'", True),
+        ("SELECT COUNT(*) FILTER (WHERE dept = 'er') AS n FROM visits", True),
+        ("SELECT dept, COUNT(DISTINCT who) AS n FROM visits GROUP BY dept", True),
+        ("SELECT COUNT(DISTINCT who) AS n FROM visits WHERE dept = 'er'", True),
+    ],
+)
+def test_what_the_whole_table_lost_is_told_as_a_limit_of_its_parts(shared: Database, sql: str, is_limit: bool) -> None:
+    """The people of a department do not lack everybody who lost a row anywhere: "about 2,100" was told of 3,169."""
+    release = shared.ask(sql, epsilon="0.3")
+    for notes in (release.notes, shared.explain(sql, epsilon="0.3").notes):
+        (told,) = [note for note in notes if note.startswith("Bounds and clipping")]
+        assert ("at most about" in told) == is_limit
+        assert not (is_limit and "%" in told)
+
+
 def test_the_same_bounds_come_with_kept_and_reopened_answers_and_over_the_wire(tmp_path: Path) -> None:
     with sfumato.open(_policy(tmp_path)) as database:
         release = database.ask(COUNT, epsilon="0.5")

@@ -59,7 +59,7 @@ def subject(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
 
 
 def _vector(plan: Plan) -> int:
-    return max(len(group.vector) for group in plan.groups)
+    return max(0 if group.sums else len(group.vector) for group in plan.groups)
 
 
 def _counts(*conditions: str) -> str:

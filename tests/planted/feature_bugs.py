@@ -20,6 +20,7 @@ from tests.planted.lasting_bugs import LASTING_BUGS
 from tests.planted.leftover_bugs import LEFTOVER_BUGS
 from tests.planted.marks_bugs import MARKS_BUGS
 from tests.planted.noisy_values_bugs import NOISY_VALUES_BUGS
+from tests.planted.numbers2_bugs import NUMBERS2_BUGS
 from tests.planted.numbers_bugs import NUMBERS_BUGS
 from tests.planted.operator_bugs import OPERATOR_BUGS
 from tests.planted.outside_bugs import OUTSIDE_BUGS
@@ -68,6 +69,7 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *APPROVALS_BUGS,
     *LASTING_BUGS,
     *NUMBERS_BUGS,
+    *NUMBERS2_BUGS,
     *WITHIN_PEOPLE_BUGS,
     *CLIENTS2_BUGS,
     *PAPERS_BUGS,

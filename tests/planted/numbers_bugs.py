@@ -3,6 +3,7 @@
 from tests.planted.bug import Bug, planned
 
 _GROUPS = "tests/paths/test_chosen_groups.py"
+_STEPS = "tests/planning/test_nested_conditions.py"
 _VALUES = "tests/paths/test_public_values.py"
 
 NUMBERS_BUGS: tuple[Bug, ...] = (
@@ -31,6 +32,33 @@ NUMBERS_BUGS: tuple[Bug, ...] = (
             "planning/bounding/selection.py",
             "replace(contribution, groups=amount), cells, neighbours) for amount",
             "replace(contribution, groups=1), cells, neighbours) for amount",
+        ),
+    ),
+    planned(
+        "rows of an inner condition are also in the step around it",
+        _STEPS,
+        (
+            "planning/nested_conditions.py",
+            "where=_all((*conjuncts(one.quantity.where), *outside)))",
+            "where=one.quantity.where if outside else None)",
+        ),
+    ),
+    planned(
+        "what overlaps is taken to be inside",
+        _STEPS,
+        (
+            "planning/disjoint_conditions.py",
+            "        below = other.low is None or (self.low is not None and self.low >= other.low)\n",
+            "        below = other.low is None or self.low is not None\n",
+        ),
+    ),
+    planned(
+        "the error bar of a sum of steps is that of one step",
+        _STEPS,
+        (
+            "release/marginal_consistency.py",
+            "    others = tuple((name, cells, weights) for name,",
+            "    others = tuple((name, cells, weights / len(merged) ** 0.5) for name,",
         ),
     ),
 )

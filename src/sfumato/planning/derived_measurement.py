@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from sfumato.planning.aggregates.recipe import Quantity
+
 
 @dataclass(frozen=True, slots=True)
 class WeightedCells:
@@ -21,3 +23,13 @@ class DerivedMeasurement:
     label: str
     name: str
     parts: tuple[WeightedCells, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SumOfSteps:
+    """A count or sum that is the sum of measured steps, its own first.  Proof: proofs/disjoint_conditions.md, 4"""
+
+    name: str
+    steps: tuple[str, ...]
+    quantity: Quantity
+    """What it is, as it was asked for."""

@@ -46,6 +46,16 @@ class _Values:
             return other.excludes(self)
         return _above(self.low, other.high) or _above(other.low, self.high)
 
+    def is_within(self, other: "_Values") -> bool:
+        """Whether every value of it is one of the other's."""
+        if self.listed is not None:
+            whole = other.listed is not None or all(isinstance(value, int) for value in self.listed)
+            return whole and all(other.has(value) for value in self.listed)
+        if other.listed is not None:
+            return False
+        below = other.low is None or (self.low is not None and self.low >= other.low)
+        return below and (other.high is None or (self.high is not None and self.high <= other.high))
+
 
 def _above(low: int | None, high: int | None) -> bool:
     return low is not None and high is not None and low > high
@@ -83,7 +93,7 @@ def conditions_of(quantity: Quantity) -> tuple[Scalar, ...]:
             nothing = otherwise.operator is Operator.CONSTANT and otherwise.constant == 0
             if absent or (nothing and quantity.function is Aggregation.SUM):
                 found.append(condition)
-    return tuple(part for condition in found for part in _conjuncts(condition))
+    return tuple(part for condition in found for part in conjuncts(condition))
 
 
 def exclude_each_other(one: Sequence[Scalar], other: Sequence[Scalar]) -> bool:
@@ -99,10 +109,29 @@ def exclude_each_other(one: Sequence[Scalar], other: Sequence[Scalar]) -> bool:
     return False
 
 
-def _conjuncts(condition: Scalar) -> Iterator[Scalar]:
+def implies(one: Sequence[Scalar], other: Sequence[Scalar]) -> bool:
+    """Whether all conditions of the other list are true wherever all of one are."""
+    return all(any(_same(part, known) or _narrows(known, part) for known in one) for part in other)
+
+
+def _narrows(one: Scalar, other: Scalar) -> bool:
+    """Whether a condition is true wherever another is, by the values of the same expression.
+
+    What `_values` gives of a condition is just where it is true.
+    """
+    return any(
+        _same(inner.subject, outer.subject) and inner.is_within(outer)
+        for inner, outer in product(_values(one), _values(other))
+    )
+
+
+def conjuncts(condition: Scalar | None) -> Iterator[Scalar]:
+    """Give the conditions that a condition consists of."""
+    if condition is None or (condition.operator is Operator.CONSTANT and condition.constant is True):
+        return
     if condition.operator is Operator.AND:
         for part in condition.arguments:
-            yield from _conjuncts(part)
+            yield from conjuncts(part)
     else:
         yield condition
 

@@ -13,6 +13,7 @@ from sfumato.planning.aggregates.families import OutputColumn, recipe_of
 from sfumato.planning.aggregates.others import Others
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.bounding.candidates import ContributionBound, candidates_in
+from sfumato.planning.derived_measurement import SumOfSteps
 from sfumato.planning.sensitivities import moves_of, of_people, of_quantity, side_of
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
@@ -70,6 +71,8 @@ class MeasurementSet:
     """The number of rows, or the sum, whose noisy values select the keys, though one person may add more than 1."""
     vector: tuple[str, ...] = ()
     """The names of measurements of which a row moves one at most: their conditions exclude each other."""
+    sums: tuple[SumOfSteps, ...] = ()
+    """What columns are made of that is no measurement."""
 
     @property
     def selecting(self) -> Measurement | None:

@@ -396,7 +396,9 @@ def assemble_group_plans(
             selection = OptimalSelection(next(epsilons), each, touched, need.key_sensitivity.neighbours)
         if selection is None and (need.keys is not None or need.top is not None):
             raise AssertionError("keys that are not public are selected, and lists are chosen, or nothing is planned")
-        groups.append(GroupPlan(need.group, selection, tuple(measured), need.derived, tuple(chosen), counted))
+        groups.append(
+            GroupPlan(need.group, selection, tuple(measured), need.derived, tuple(chosen), counted, sums=need.sums)
+        )
     return tuple(groups)
 
 

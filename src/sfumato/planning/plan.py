@@ -22,7 +22,7 @@ from sfumato.planning.aggregates.distinct_count import different_values
 from sfumato.planning.aggregates.families import OutputColumn
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.bounding.candidates import ContributionBound, candidates_in
-from sfumato.planning.derived_measurement import DerivedMeasurement
+from sfumato.planning.derived_measurement import DerivedMeasurement, SumOfSteps
 from sfumato.planning.notes.note import Note
 from sfumato.planning.shared_marginals import ContingencyTable
 from sfumato.query.functions import Aggregation
@@ -114,6 +114,8 @@ class GroupPlan:
     selecting_measurement: str | None = None
     vector: tuple[str, ...] = ()
     """The names of measurements that are charged as one: a row moves one of them at most."""
+    sums: tuple[SumOfSteps, ...] = ()
+    """What columns are made of that is no measurement."""
 
     @property
     def vector_event(self) -> Event:
@@ -156,6 +158,10 @@ class GroupPlan:
         """Return how many different values a measurement can count, where that is public; None for any other."""
         return next((different_values(one.quantity) for one in self.measured if one.name == name), None)
 
+    def steps_of(self, name: str) -> tuple[str, ...]:
+        """Return the measurements that a number is the sum of: one of that name alone, or its steps."""
+        return next((one.steps for one in self.sums if one.name == name), (name,))
+
     @property
     def joint_noise_measurements(self) -> tuple[PlannedMeasurement, ...]:
         """The measurements that share their noise, in the order of its sides; there are none, or several."""
@@ -183,6 +189,11 @@ class Plan:
         return self.private.cohorts
 
     def is_derived(self, label: str, name: str) -> bool:
+        """Whether a measurement is shown as a weighted sum of kept cells, or of steps."""
+        sums = (one for group in self.groups if group.group.label == label for one in group.sums)
+        return self.is_combined(label, name) or any(one.name == name for one in sums)
+
+    def is_combined(self, label: str, name: str) -> bool:
         """Whether a measurement is shown as a weighted sum of kept cells."""
         return any((one.label, one.name) == (label, name) for one in self.derived)
 
@@ -203,7 +214,13 @@ class Plan:
 def _restrict(group: GroupPlan, columns: set[str]) -> GroupPlan:
     derived = tuple(one for one in group.derived if one.name in columns)
     used = {name for one in derived for name in one.measured} | {group.selecting_measurement}
+    sums = tuple(one for one in group.sums if one.name in used)
+    used |= {step for one in sums for step in one.steps}
     measured = tuple(one for one in group.measured if one.name in used)
     return replace(
-        group, derived=derived, measured=measured, chosen=tuple(one for one in group.chosen if one.name in used)
+        group,
+        derived=derived,
+        measured=measured,
+        chosen=tuple(one for one in group.chosen if one.name in used),
+        sums=sums,
     )

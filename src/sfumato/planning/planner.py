@@ -27,6 +27,7 @@ from sfumato.planning.key_selection import (
 )
 from sfumato.planning.marginal_budget_split import balance_marginals, geometric_error, weight_marginals
 from sfumato.planning.measurements import MeasurementSet, longest_spelled, needs_of
+from sfumato.planning.nested_conditions import prefers_steps, with_steps
 from sfumato.planning.noise import Noise, best_noise, event_of, variance_of
 from sfumato.planning.notes.plan_notes import with_notes
 from sfumato.planning.outside_cells import with_outside_cells
@@ -125,7 +126,7 @@ def make_plans(
             known is not None and not known and not outcomes and not wish.weights
         ):  # one entry: the bytes of a question are counted when it is first planned
             known[asked.fixed] = needs
-    plans = tuple(tuple(plan for ways in each for plan in _plans_by(private, ways, wish)) for each in needs)
+    plans = tuple(tuple(plan for ways in each for plan in _plans_of(private, ways, wish)) for each in needs)
     first, *others = reversed(plans) if any(map(has_list, plans[-1])) else plans
     return first + tuple(plan for each in others for plan in each)
 
@@ -163,6 +164,8 @@ class _Ways:
     tables: tuple[ContingencyTable, ...]
     choices: tuple[MeasurementSet, ...]
     """The selections of bounds."""
+    steps: "_Ways | None" = None
+    """The same with conditions that contain others measured as steps."""
 
 
 KnownNeeds = dict[tuple[bool, bool], tuple[tuple[_Ways, ...], ...]]
@@ -181,8 +184,12 @@ def _ways_of(private: PrivateQuery, groups: tuple[Group, ...], asked: _Asked) ->
     needs = tuple(needs_of(group, private.neighbours, fixed=fixed) for group in groups)
     needs, choices = with_candidate_bounds(needs, private.neighbours)
     better = tuple(with_vector(select_keys_at_bound(need), private.neighbours) for need in needs)
+    way = _way(private, better, choices, asked)
+    stepped = tuple(with_steps(need, private.neighbours) for need in better)
+    if stepped != better and len(needs) == 1 and not fixed:
+        way = replace(way, steps=_way(private, stepped, choices, asked))
     # keys selected by people, and conditions measured each by itself, in the last place, as above
-    return tuple(_way(private, each, choices, asked) for each in ((needs,) if better == needs else (better, needs)))
+    return (way,) if better == needs else (way, _way(private, needs, choices, asked))
 
 
 def _way(
@@ -207,6 +214,14 @@ def _with_lists(
     # a list is found by noise that is known before; where a level is chosen, all cells are measured at it
     pairs = zip(needs, lists, strict=True)
     return _Needs(needs, tuple(need if selects_a_bound(need) else other for need, other in pairs))
+
+
+def _plans_of(private: PrivateQuery, ways: _Ways, wish: PriceTarget) -> tuple[Plan, ...]:
+    plans = _plans_by(private, ways, wish)
+    if ways.steps is None:
+        return plans
+    steps = _plans_by(private, ways.steps, wish)  # what is more exact comes first
+    return (*steps, *plans) if prefers_steps(steps[0], plans[0], wish.max_loss) else plans
 
 
 def _plans_by(private: PrivateQuery, ways: _Ways, wish: PriceTarget) -> tuple[Plan, ...]:

@@ -1,6 +1,6 @@
 """A quote: what a plan costs and how near its answers will be, told before any data is read."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -22,18 +22,19 @@ from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.accuracy_target import CONFIDENCE
 from sfumato.planning.aggregates.distinct_count import different_values
 from sfumato.planning.aggregates.families import OutputColumn
-from sfumato.planning.bounding.bias import NO_BIAS, BiasBounds, bias_tail, truncation_bias
+from sfumato.planning.bounding.bias import NO_BIAS, BiasBounds, bias_tail, limited_places, truncation_bias
 from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.bounding.truncation_estimates import TruncationEstimates
 from sfumato.planning.budget_effect import BudgetEffect
 from sfumato.planning.column_origins import GroupColumn, Origin, origins, shown_unchanged
 from sfumato.planning.key_selection import size_words
+from sfumato.planning.nested_conditions import step_margin
 from sfumato.planning.noise import Mechanism
 from sfumato.planning.notes.bound_selection import selection_notes
 from sfumato.planning.notes.distinct_counts import matching_notes
 from sfumato.planning.notes.note import Note, NoteRank, texts_by_rank
 from sfumato.planning.notes.truncation import BiasEstimate, bias_notes
-from sfumato.planning.plan import Plan, PlannedMeasurement, PlannedSelection
+from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement, PlannedSelection
 from sfumato.planning.top_lists import list_note
 from sfumato.query.types import Type
 
@@ -147,12 +148,13 @@ def make_quote(plan: Plan, losses: TruncationBounds | None = None, spent: Fracti
     """
     derived = {(group.group.label, one.name): one for group in plan.groups for one in group.derived}
     measured = {(group.group.label, one.name): one for group in plan.groups for one in group.all_outputs}
+    steps = {(group.group.label, one.name): (group, one.steps) for group in plan.groups for one in group.sums}
     margins: dict[str, Margin] = {}
     mechanisms: dict[str, str] = {}
     for name, item, origin in zip(plan.private.names, plan.private.outcome.items, origins(plan.private), strict=True):
-        used = _used(origin, derived, measured)
+        used = _used(origin, derived, measured, steps)
         if used:
-            margin = _margin(shown_unchanged(origin, derived), derived, measured, item.scalar.facts.type)
+            margin = _margin(shown_unchanged(origin, derived), derived, measured, item.scalar.facts.type, steps)
             margins[name] = margin if margins.get(name, margin) == margin else None
         words = _words(used) if used else _key_words(origin, plan)
         mechanisms[name] = words if mechanisms.get(name, words) == words else f"{mechanisms[name]}; {words}"
@@ -196,7 +198,13 @@ def _bias(
     selected = {
         (group.group.label, one.name) for group in plan.groups for one in group.measured if one.candidates is not None
     }
-    tail, cut, later = bias_tail(CONFIDENCE), dict[str, BiasEstimate | None](), list[str]()
+    steps = {(group.group.label, one.name): one.steps for group in plan.groups for one in group.sums}
+    tail, cut, later, limits = (
+        bias_tail(CONFIDENCE),
+        dict[str, BiasEstimate | None](),
+        list[str](),
+        limited_places(plan),
+    )
     likely, most = (truncation_bias(plan, TruncationEstimates(losses, margins), tail) for margins in (False, True))
     for name, origin in zip(plan.private.names, origins(plan.private), strict=True):
         source = shown_unchanged(origin, derived)
@@ -205,8 +213,10 @@ def _bias(
             if (source[0], one.plain) in selected:  # what lies above the bound is added: proofs/chosen_caps.md, 4
                 later.append(name)
                 continue
-            ends = [_bias_ends(bias[source[0], one.plain], one.step) for bias in (likely, most)]
-            cut[name] = BiasEstimate.between(ends[0], ends[1])
+            # a row that is missing is missing in one step: proofs/disjoint_conditions.md, 4
+            parts = [(source[0], part) for part in steps.get((source[0], one.plain), (one.plain,))]
+            ends = [_bias_ends([bias[part] for part in parts], one.step) for bias in (likely, most)]
+            cut[name] = BiasEstimate.between(ends[0], ends[1], is_limit=(source[0], one.plain) in limits)
     yield from bias_notes(cut)
     if later:
         names = ", ".join(f"`{name}`" for name in dict.fromkeys(later))
@@ -214,21 +224,28 @@ def _bias(
         yield Note(NoteRank.HINT, text)
 
 
-def _bias_ends(bias: BiasBounds, step: Fraction) -> tuple[float, float]:
-    excess, lack = (end if end == inf else _float(Fraction(end) * step) for end in (bias.excess, bias.lack))
+def _bias_ends(bias: Sequence[BiasBounds], step: Fraction) -> tuple[float, float]:
+    most = (max(one.excess for one in bias), max(one.lack for one in bias))
+    excess, lack = (end if end == inf else _float(Fraction(end) * step) for end in most)
     return excess, lack
+
+
+_Steps = Mapping[GroupColumn, tuple[GroupPlan, tuple[str, ...]]]
+"""What is a sum of steps: its group, and their names."""
 
 
 def _used(
     origin: Origin,
     derived: Mapping[GroupColumn, OutputColumn],
     measured: Mapping[GroupColumn, PlannedMeasurement | PlannedSelection],
+    steps: _Steps,
 ) -> list[PlannedMeasurement | PlannedSelection]:
     """Return the measurements that a column depends on, each once."""
     names: dict[GroupColumn, None] = {}
     for label, name in sorted(origin.sources):
         if (one := derived.get((label, name))) is not None:
-            names.update({(label, part): None for part in one.measured})
+            parts = [step for part in one.measured for step in steps.get((label, part), (None, (part,)))[1]]
+            names.update({(label, part): None for part in parts})
     return [measured[source] for source in names]
 
 
@@ -237,14 +254,22 @@ def _margin(
     derived: Mapping[GroupColumn, OutputColumn],
     measured: Mapping[GroupColumn, PlannedMeasurement | PlannedSelection],
     type: Type,
+    steps: _Steps,
 ) -> Margin:
     one = None if source is None else derived[source]
+    if source is not None and one is not None and (source[0], one.plain or "") in steps:
+        margin = step_margin(steps[source[0], one.plain or ""][0], one.plain or "")
+        return None if margin is None else _in_type(margin * one.step, type)
     plain = None if source is None or one is None or one.plain is None else measured[source[0], one.plain]
     if one is None or not isinstance(plain, PlannedMeasurement) or plain.candidates is not None:
         return None
     reach = plain.mechanism.margin(CONFIDENCE) * one.step
     if (values := different_values(plain.quantity)) is not None:  # neither the answer nor the truth is beyond them
         reach = min(reach, Fraction(values))
+    return _in_type(reach, type)
+
+
+def _in_type(reach: Fraction, type: Type) -> Margin:
     return int(reach) if type is Type.INTEGER and reach.denominator == 1 else _float(reach)
 
 

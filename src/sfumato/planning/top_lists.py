@@ -154,7 +154,7 @@ def _listed(need: MeasurementSet, made: OutputColumn | None, count: int, neighbo
     known = all(one.quantity.function in _MEASURED for one in need.measurements)
     if not isinstance(made, CountColumn) or few or not known or not 1 <= count <= MOST_CHOICES:
         return need
-    by = next(one for one in need.measurements if one.name == made.plain)
-    if not counts_everybody(by.quantity) or by.sensitivity.linf > 1:
+    by = next((one for one in need.measurements if one.name == made.plain), None)
+    if by is None or not counts_everybody(by.quantity) or by.sensitivity.linf > 1:
         return need
     return limit_to_top_k(need, TopK(count, by.name), neighbours)

@@ -17,6 +17,8 @@ from sfumato.planning.plan import GroupPlan
 from sfumato.planning.shared_marginals import adds_up_by_cells, with_rest
 from sfumato.query.functions import Aggregation
 
+MAX_TRIED_QUANTITIES = 200
+"""Maximum number of quantities that are tried to add up to another."""
 TOKEN_CHARS = 24
 """Length of a digest inside a signature: what is found by it is compared again in full."""
 
@@ -53,7 +55,7 @@ def signature_of(plan: GroupPlan, flow: CanonicalFlow, words: str) -> ViewSignat
     group = plan.group
     if plan.selection is not None or plan.chosen or not plan.measured or not adds_up_by_cells(group):
         return None
-    sums = [None if one.bound is not None else linear_terms(one.quantity, flow) for one in plan.measured]
+    sums = list(measured_terms(plan, flow).values())
     leaves = [key_leaves(key, flow) for key in group.keys]
     if None in leaves or None in sums:
         return None
@@ -89,6 +91,22 @@ def is_complete(key: Key) -> bool:
     return key.has_remainder or not (read_outside(key.scalar) or with_rest(key).has_remainder)
 
 
+def measured_terms(plan: GroupPlan, flow: CanonicalFlow) -> dict[str, Terms | None]:
+    """Return every measurement of a group in terms of plain counts and sums; None for what has a bound of its own.
+
+    A step is what it belongs to less what is inside that: proofs/disjoint_conditions.md, 4.
+    """
+    found = {one.name: None if one.bound is not None else linear_terms(one.quantity, flow) for one in plan.measured}
+    for one in sorted(plan.sums, key=lambda one: len(one.steps)):  # from the inside
+        inside, own = [found[name] for name in one.steps[1:]], dict(linear_terms(one.quantity, flow) or {})
+        for terms in inside:
+            for name, times in (terms or {}).items():
+                own[name] = own.get(name, 0) - times
+        known = own and None not in inside
+        found[one.steps[0]] = {name: times for name, times in own.items() if times} if known else None
+    return found
+
+
 def linear_terms(quantity: Quantity, flow: CanonicalFlow) -> Terms | None:
     """Return a count or sum in terms of plain ones: the sum of x - c is that of x less c times its count."""
     if quantity.distinct or quantity.function not in {Aggregation.COUNT, Aggregation.SUM}:
@@ -112,6 +130,8 @@ def combination(wanted: Terms, known: Sequence[Terms]) -> dict[int, int] | None:
 
     >>> combination({"sum": 1}, [{"count": 1}, {"sum": 1, "count": -5}])
     {1: 1, 0: 5}
+    >>> combination({"a": 1}, [{"a": 1, "b": -1}, {"b": 1, "c": -1}, {"c": 1}])
+    {0: 1, 1: 1, 2: 1}
     """
     for place, terms in enumerate(known):
         if dict(terms) == dict(wanted):
@@ -127,6 +147,29 @@ def combination(wanted: Terms, known: Sequence[Terms]) -> dict[int, int] | None:
             for other, plain in enumerate(known):
                 if dict(plain) == {name: 1}:
                     return {place: 1, other: times}
+    return _chain(dict(wanted), known, frozenset(range(len(known))), [MAX_TRIED_QUANTITIES])
+
+
+def _chain(
+    wanted: Mapping[str, int], known: Sequence[Terms], unused: frozenset[int], tries: list[int]
+) -> dict[int, int] | None:
+    """Return which quantities add up to another, each used once: of a term, one that has it, and what then is left."""
+    if not wanted:
+        return {}
+    name, times = min(wanted.items())
+    for place in sorted(unused):
+        own = known[place].get(name, 0)
+        if not own or times % own or tries[0] <= 0:
+            continue
+        tries[0] -= 1
+        factor = times // own
+        left = {
+            term: rest
+            for term in {*wanted, *known[place]}
+            if (rest := wanted.get(term, 0) - factor * known[place].get(term, 0))
+        }
+        if (found := _chain(left, known, unused - {place}, tries)) is not None:
+            return {place: factor, **found}
     return None
 
 

@@ -44,6 +44,7 @@ def _estimated(
         name: integers(values)[shown] if (better := made.get((group.group.label, name))) is None else better.values
         for name, values in noisy.columns
     }
+    measured |= {one.name: made[group.group.label, one.name].values for one in group.sums}
     whole = {
         name: values + integers(added[group.group.label, name])[shown] if (group.group.label, name) in added else values
         for name, values in measured.items()

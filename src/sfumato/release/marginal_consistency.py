@@ -65,7 +65,45 @@ def consistent(plan: Plan, noisy: NoisyResult) -> dict[Name, ConsistentMarginal]
         made |= _Solved(table, tuple(variances)).margins(groups)
     for one in plan.derived:
         made[one.label, one.name] = _derived(one, {name: group for name, (_, group) in measured.items()})
+    for group, found in zip(plan.groups, noisy.groups, strict=True):
+        label = group.group.label
+        made |= {
+            (label, one.name): _sum_of_steps(
+                [made.get((label, name)) or _own(label, name, found) for name in one.steps]
+            )
+            for one in group.sums
+        }
     return made
+
+
+def _own(label: str, name: str, found: NoisyGroup) -> ConsistentMarginal:
+    """Return a measurement as it was measured, in every shown cell."""
+    shown = np.array(shown_cells(found), dtype=np.int64)
+    values = np.array(found.numbers(name), dtype=object)[shown]
+    return ConsistentMarginal(values, (((label, name), shown, np.ones(len(shown))),))
+
+
+def _sum_of_steps(steps: Sequence[ConsistentMarginal]) -> ConsistentMarginal:
+    """Return a count or sum from its steps, in every shown cell.  Proof: proofs/disjoint_conditions.md, 4"""
+    size = len(steps[0].values)
+    values = np.array([sum(map(int, numbers)) for numbers in zip(*(one.values for one in steps), strict=True)], object)
+    entries: dict[Name, list[tuple[Indices, Indices, Floats]]] = {}
+    for one in steps:
+        rows = one.rows or [np.repeat(np.arange(size), len(cells) // max(size, 1)) for _, cells, _ in one.others]
+        for (name, cells, weights), own in zip(one.others, rows, strict=True):
+            entries.setdefault(name, []).append((own, cells, weights))
+    merged = {name: _once(parts) for name, parts in entries.items()}  # what one step adds another may take away
+    others = tuple((name, cells, weights) for name, (_, cells, weights) in merged.items())
+    return ConsistentMarginal(_narrow(values.reshape(size)), others, tuple(own for own, _, _ in merged.values()))
+
+
+def _once(parts: Sequence[tuple[Indices, Indices, Floats]]) -> tuple[Indices, Indices, Floats]:
+    """Return every pair of a row and a cell once, with the sum of its weights, where that is not 0."""
+    rows, cells, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+    pairs, places = np.unique(np.stack([rows, cells]), axis=1, return_inverse=True)
+    sums = np.bincount(places.ravel(), weights=weights, minlength=pairs.shape[1])
+    there = sums != 0
+    return pairs[0][there], pairs[1][there], sums[there]
 
 
 def _derived(one: DerivedMeasurement, groups: Mapping[Name, NoisyGroup]) -> ConsistentMarginal:

@@ -126,9 +126,13 @@ def _outside_rows(group: GroupPlan, found: NoisyGroup, place: int) -> str:
     cells = [at for at, cell in enumerate(found.keys) if cell[place] is None]
     if name is None or not cells:
         return "rows"
-    mechanism = next(one.mechanism for one in group.measured if one.name == name)
-    margin = mechanism.margin(1 - (1 - CONFIDENCE) / len(cells)) * len(cells)  # a union bound over the cells
-    return f"about {max(0, sum(found.numbers(name)[at] for at in cells)):,} rows (±{margin:,})"
+    around = (one.steps for one in group.sums if name in one.steps)
+    steps = max(around, key=len, default=(name,))  # the largest count that it is a step of
+    parts = len(cells) * len(steps)
+    mechanisms = [one.mechanism for one in group.measured if one.name in steps]
+    margin = max(one.margin(1 - (1 - CONFIDENCE) / parts) for one in mechanisms) * parts  # a union bound over all
+    rows = sum(found.numbers(step)[at] for step in steps for at in cells)
+    return f"about {max(0, rows):,} rows (±{margin:,})"
 
 
 def _distinct_counts(released: ReleasedGroups) -> Iterator[Note]:

@@ -15,8 +15,7 @@ from sfumato.errors import UnknownName, quote_value
 from sfumato.exact import decimal_rational, probability
 from sfumato.language.calendar import DAY_MICROSECONDS
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.rel_nodes import ScanNode, nodes
-from sfumato.planning.bounding.bias import bias_tail
+from sfumato.planning.bounding.bias import bias_tail, limited_places
 from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.notes.note import printed_notes
 from sfumato.planning.notes.truncation import BiasEstimate, bias_notes
@@ -375,13 +374,15 @@ def _estimates(
     """Return what each column probably lacks; None where that depends on the row."""
     plan = answered.plan
     likely, most = (estimated_bias(plan, noisy, losses, bias_tail(LEVEL), margins=margins) for margins in (False, True))
-    whole = all(isinstance(node, ScanNode) for group in plan.groups for node in nodes(group.group.rows))
+    limits = limited_places(plan)
     found: list[BiasEstimate | None] = []
     for place, known in enumerate(facts):
         pairs = [column_bias(answered, place, cut) for cut in (likely, most)]
         ends = [(_or_infinity(pair[0], known), _or_infinity(pair[1], known)) for pair in pairs if pair is not None]
-        total = sum(value for value in values[place] if isinstance(value, int | float)) if whole else None
-        found.append(BiasEstimate.between(ends[0], ends[1], total) if len(ends) == len(pairs) else None)
+        one = answered.aggregate(answered.traced.items[place])
+        limit = bool(limits) if one is None else (one[0].group.label, one[1].plain) in limits
+        total = None if limit else sum(value for value in values[place] if isinstance(value, int | float))
+        found.append(BiasEstimate.between(ends[0], ends[1], total, limit) if len(ends) == len(pairs) else None)
     return found
 
 

@@ -6,9 +6,9 @@ Both are functions of the noisy answer and of the plan, so saying it costs nothi
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from sfumato.planning.accuracy_target import CONFIDENCE
 from sfumato.planning.aggregates.distinct_count import different_values
 from sfumato.planning.column_origins import origins, shown_unchanged
+from sfumato.planning.nested_conditions import step_margin
 from sfumato.planning.noise import variance_of
 from sfumato.planning.notes.note import Note, NoteRank, texts_by_rank
 from sfumato.planning.notes.plan_notes import NO_GROUP
@@ -40,16 +40,18 @@ def thin_notes(plan: Plan, names: Sequence[str], values: Sequence[Sequence[Value
         shown = None if source is None else derived[source]
         if source is None or shown is None or shown.plain is None:
             continue
-        one = measured.get((source[0], shown.plain))
+        group = next(group for group in own.groups if group.group.label == source[0])
+        parts = [measured.get((source[0], name)) for name in group.steps_of(shown.plain)]
+        steps = [one for one in parts if one is not None and one.candidates is None]
         numbers = [value for value in column if isinstance(value, int | float)]
-        if one is None or one.candidates is not None or not numbers or plan.is_derived(source[0], one.name):
+        if len(steps) < len(parts) or not numbers or any(plan.is_combined(source[0], one.name) for one in steps):
             continue
         largest = max(map(abs, numbers))
         beyond = Fraction(largest) / shown.step - 1
-        if beyond > 0 and beyond**2 > _MAX_DEVIATIONS**2 * variance_of(one.mechanism):
+        if beyond > 0 and beyond**2 > _MAX_DEVIATIONS**2 * sum(variance_of(one.mechanism) for one in steps):
             continue  # no margin is that wide, so it need not be found
-        margin = one.mechanism.margin(CONFIDENCE) * shown.step
-        most = different_values(one.quantity)
+        margin = (step_margin(group, shown.plain) or 0) * shown.step
+        most = different_values(steps[0].quantity)
         if most is not None and margin >= most:  # the interval says so: all that is possible
             continue
         if 0 < margin >= largest:

@@ -147,7 +147,13 @@ def _exact_answers(plan: Plan, exact: Aggregates) -> dict[str, list[float]]:
     truths = {}
     for derived in group.derived:
         name = next(name for place, name in shown if place is not None and place.name == derived.name)
-        columns = [[int(value) for value in found.columns[measured_name]] for measured_name in derived.measured]
+        columns = [
+            [
+                sum(map(int, values))
+                for values in zip(*(found.columns[step] for step in group.steps_of(one)), strict=True)
+            ]
+            for one in derived.measured
+        ]
         if isinstance(derived, AverageColumn):
             grid, pairs = derived.grid, zip(*columns, strict=True)
             truths[name] = [float((grid.offset + Fraction(t, n)) * grid.step) for n, t in pairs]

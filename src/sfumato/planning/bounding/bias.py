@@ -92,6 +92,21 @@ def can_be_biased(one: PlannedMeasurement, bounds: BiasBounds) -> bool:
     return one.candidates is not None or bounds != NO_BIAS
 
 
+def limited_places(plan: Plan) -> frozenset[Place]:
+    """Return of which counts and sums an estimate of all that a table lost is only a limit.
+
+    Of rows that meet a condition less may be missing. People who lost rows are missing where no other row of theirs is.
+    """
+    found = set()
+    for group in plan.groups:
+        some = not all(isinstance(node, ScanNode) for node in nodes(group.group.rows))
+        named = [(one.name, one.quantity) for one in group.measured] + [(one.name, one.quantity) for one in group.sums]
+        for name, quantity in named:
+            if some or quantity.where is not None or _counts_people(quantity, group.group):
+                found.add((group.group.label, name))
+    return frozenset(found)
+
+
 def bias_tail(level: Fraction) -> Fraction:
     """Return the probability that what was cut off exceeds its bounds, for an interval of this level."""
     return BIAS_FAILURE_SHARE * (1 - level)

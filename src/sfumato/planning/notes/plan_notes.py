@@ -32,6 +32,9 @@ def _notes(plan: Plan) -> Iterator[Note]:
         if group.vector:
             text = (
                 f"{len(group.vector)} measurements have conditions that exclude each other. Together they cost as one."
+                if not group.sums
+                else f"Conditions contain each other, so {len(group.vector)} steps between them are measured and added "
+                "up. Together the steps cost as one."
             )
             yield Note(NoteRank.HINT, text)
     for group in plan.groups:

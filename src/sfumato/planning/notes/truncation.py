@@ -50,16 +50,22 @@ class BiasEstimate:
     lack: tuple[float, float] | None
     total: float | None = None
     """The sum of the column over all rows, where what it lacks is a part of that."""
+    is_limit: bool = False
+    """Whether that is what all rows of the table lack: the column's own may lack less."""
 
     @classmethod
     def between(
-        cls, estimate: tuple[float, float], most: tuple[float, float], total: float | None = None
+        cls,
+        estimate: tuple[float, float],
+        most: tuple[float, float],
+        total: float | None = None,
+        is_limit: bool = False,
     ) -> "BiasEstimate":
         """Return the estimate of two sides, from the same sides with how far noise reaches."""
         (excess, lack), (excess_most, lack_most) = estimate, most
         sides = ((excess, excess_most), (lack, lack_most))
         found = [None if inf in side else (side[0], side[1] - side[0]) for side in sides]
-        return cls(found[0], found[1], total)
+        return cls(found[0], found[1], total, is_limit)
 
 
 def bias_notes(bias: Mapping[str, BiasEstimate | None]) -> Iterator[Note]:
@@ -78,10 +84,12 @@ def _told(name: str, bias: BiasEstimate) -> str:
         return ""
     if excess + excess_off:
         lower, upper = f"-{_rounded(excess)} (±{_rounded(excess_off)})", f"+{_rounded(lack)} (±{_rounded(lack_off)})"
-        return f"changed `{name}` by about {lower} to {upper}"
+        return f"changed `{name}` by {'at most' if bias.is_limit else 'about'} {lower} to {upper}"
     whole = 0.0 if bias.total is None else bias.total + lack
     shares = [100 * part / whole for part in (lack, lack_off)] if whole > 0 else []
     share = f", {shares[0]:.2g} % (±{shares[1]:.2g} points)" if shares and sum(shares) < _MAX_SHARE_TOLD else ""
+    if bias.is_limit:
+        return f"left out at most about {_rounded(lack)} (±{_rounded(lack_off)}) of `{name}`"
     return f"left out about {_rounded(lack)} (±{_rounded(lack_off)}) of `{name}`{share}"
 
 

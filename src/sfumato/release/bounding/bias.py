@@ -221,20 +221,33 @@ def _sum_ends(form: Affine, tail: Fraction, cut: MeasurementBias) -> Ends:
 def _widths(form: Affine, cut: MeasurementBias) -> tuple[Floats, Floats]:
     """Return what each sum may have too much, and what it may lack.
 
-    What is missing of a measurement is missing in one cell or another, so that its largest weight bounds it.
+    What is missing of a measurement is missing in one cell or another, so that its largest weight bounds it. What is
+    missing of a count or sum is missing in one of its steps, so that the largest of them bounds all.
     """
     cells, size = form.cells, len(form.constant)
+    kinds = np.unique(cells.kinds[form.places]).tolist()
+    trees = dict.fromkeys((cells.trees[kind], kind if cells.trees[kind] < 0 else -1) for kind in kinds)
     down, up = np.zeros(size), np.zeros(size)
-    for kind in np.unique(cells.kinds[form.places]).tolist():
-        here = cells.kinds[form.places] == kind
-        positive, negative = np.zeros(size), np.zeros(size)
-        np.maximum.at(positive, form.rows[here], np.maximum(form.weights[here], 0))
-        np.maximum.at(negative, form.rows[here], np.maximum(-form.weights[here], 0))
-        bounds = cut[cells.labels[kind], cells.measured[kind].name]
-        excess, lack = float(bounds.excess), float(bounds.lack)
-        with np.errstate(invalid="ignore", over="ignore"):
-            down += np.nan_to_num(positive * excess, nan=0.0, posinf=inf)
-            down += np.nan_to_num(negative * lack, nan=0.0, posinf=inf)
-            up += np.nan_to_num(positive * lack, nan=0.0, posinf=inf)
-            up += np.nan_to_num(negative * excess, nan=0.0, posinf=inf)
+    for tree, alone in trees:
+        parts = [_kind_widths(form, kind, cut) for kind in kinds if kind == alone or 0 <= tree == cells.trees[kind]]
+        down += np.max([part[0] for part in parts], axis=0)
+        up += np.max([part[1] for part in parts], axis=0)
+    return down, up
+
+
+def _kind_widths(form: Affine, kind: int, cut: MeasurementBias) -> tuple[Floats, Floats]:
+    """Return the same of one measurement alone."""
+    cells, size = form.cells, len(form.constant)
+    down, up = np.zeros(size), np.zeros(size)
+    here = cells.kinds[form.places] == kind
+    positive, negative = np.zeros(size), np.zeros(size)
+    np.maximum.at(positive, form.rows[here], np.maximum(form.weights[here], 0))
+    np.maximum.at(negative, form.rows[here], np.maximum(-form.weights[here], 0))
+    bounds = cut[cells.labels[kind], cells.measured[kind].name]
+    excess, lack = float(bounds.excess), float(bounds.lack)
+    with np.errstate(invalid="ignore", over="ignore"):
+        down += np.nan_to_num(positive * excess, nan=0.0, posinf=inf)
+        down += np.nan_to_num(negative * lack, nan=0.0, posinf=inf)
+        up += np.nan_to_num(positive * lack, nan=0.0, posinf=inf)
+        up += np.nan_to_num(negative * excess, nan=0.0, posinf=inf)
     return down, up

@@ -31,13 +31,14 @@ ABOVE, BELOW = "above", "below"
 """The columns that hold how much people seem to have above the bound, and up to it."""
 _EXPECTED_CELLS = 32
 """Expected number of cells where keys are selected."""
-_LARGE_GROUPS = 16
+_LARGE_GROUPS = 32
 """Where rows select the keys, a bound is low enough for groups to appear that have one of so many parts of all rows."""
 _AVERAGE_BIAS_DIVISOR = 32
 """Rows that are cut are taken to differ from the others by this part of the range, in an average."""
-_CORRECTED_BIAS_SHARE = 0.5
-"""This part of what lies above a bound is taken to be wrong still after it was estimated and added."""
-_MEAN_SHARE = 0.4
+_CORRECTED_BIAS_SHARE, _SPREAD_BIAS_SHARE = 0.3, 1.0
+"""This part of what lies above a bound is taken to be wrong still after it was estimated and added: to a single number,
+and spread over the cells of a table, though it may belong to one of them."""
+_MEAN_SHARE = 0.3
 """People above a bound weigh by the mean of what is likely, in this part, and by its median."""
 _MAX_TAIL_CORRECTION_FACTOR = 16
 """A table's cells get at most so many times what was measured of them added."""
@@ -89,19 +90,21 @@ def select_bound(people: Sequence[int], one: PlannedMeasurement, plan: Plan) -> 
     """Return the bound that seems to err least: by its noise, and by what people have above it.
 
     A bound more costs each number its noise, and saves what the people above have between the bounds, spread over the
-    cells. What they have above the bound that is taken is a function of the same noisy people; in tables
-    it is limited, because their bound stays low whatever noise says of few people far above.
+    cells. No bound is taken too far above the evidence. What they have above the bound that is taken is a function of
+    the same noisy people. A single number gets nothing added from too far above; in tables it is limited, because their
+    bound stays low whatever noise says of few people far above.
     """
     amounts = () if one.candidates is None else one.candidates.thresholds
     unit, widths = unit_of(amounts), np.array(widths_of(amounts), dtype=np.float64)
     thresholds, scale = np.array(amounts, dtype=np.float64), float(laplace_noise_of(one).scale / unit)
     counts = np.array([value / unit for value in people])
     found = estimate_tail_counts(counts, thresholds, scale)
+    credible = np.arange(len(amounts)) <= found.credible
     missing = _above(widths * (_MEAN_SHARE * found.mean + (1 - _MEAN_SHARE) * found.median))
     noise, bias, tables = _noise(one, plan), 0.0, True
     per_unit = sum(noise.values())
     rows = float(counts @ thresholds)
-    admitted = np.full(len(amounts), True)
+    admitted = credible
     for group in plan.groups:
         if any((group.group.label, each.name) in noise for each in group.measured):
             admitted = admitted & _shows_groups(group, rows, thresholds)
@@ -110,19 +113,20 @@ def select_bound(people: Sequence[int], one: PlannedMeasurement, plan: Plan) -> 
         for each in group.measured:
             if (group.group.label, each.name) in noise:
                 means = each.candidates is not None and each.candidates.only_averages
-                part = (
-                    _CORRECTED_BIAS_SHARE
-                    if has_tail_correction(group, each, plan)
-                    else 1 / _AVERAGE_BIAS_DIVISOR
-                    if means
-                    else 1.0
-                )
-                bias += part / cells
+                bias += (1 / _AVERAGE_BIAS_DIVISOR if means else _bias_share(group, each, plan)) / cells
                 tables = tables and bool(group.group.keys)
     place = int(np.argmin(np.where(admitted, thresholds * per_unit + missing * bias, inf)))
-    above = round(float(_above(widths * found.median)[place]))
+    believed = found.median if tables else found.median * credible
+    above = round(float(_above(widths * believed)[place]))
     below = max(round(float((counts * np.minimum(thresholds, thresholds[place])).sum())), 1)
     return SelectedBound(place, min(above, _MAX_TAIL_CORRECTION_FACTOR * below) if tables else above, below)
+
+
+def _bias_share(group: GroupPlan, one: PlannedMeasurement, plan: Plan) -> float:
+    """Return the part of what lies above a bound that is wrong in the end, if a cell has its share of it."""
+    if not has_tail_correction(group, one, plan):
+        return 1.0
+    return _SPREAD_BIAS_SHARE if group.group.keys else _CORRECTED_BIAS_SHARE
 
 
 def _shows_groups(group: GroupPlan, rows: float, thresholds: Floats) -> npt.NDArray[np.bool_]:

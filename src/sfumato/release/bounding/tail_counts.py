@@ -31,6 +31,9 @@ _MODEL_ERROR_SHARE = 0.1
 """Numbers may be off by this part of themselves and still follow such a law."""
 _CLAMP_PROBABILITY = 1e-4
 """No estimate is farther from what was counted than noise is with this probability."""
+_FALSE_EVIDENCE, _STEPS_ABOVE_EVIDENCE = 0.2, 3
+"""How often noise may suggest people from a bound on where there are none, times this bound over one that is sure; and
+by how many bounds what is likely may lie above what is evident."""
 _MIN_LIKELIHOOD_RATIO = 1e-30
 
 Matrix = npt.NDArray[np.float64]
@@ -42,6 +45,8 @@ class TailCounts:
 
     mean: Floats
     median: Floats
+    credible: int
+    """The highest bound that may be taken: what lies farther above the evidence is taken for noise."""
 
 
 def estimate_tail_counts(people: Floats, amounts: Floats, scale: float) -> TailCounts:
@@ -70,10 +75,34 @@ def estimate_tail_counts(people: Floats, amounts: Floats, scale: float) -> TailC
         means[place], medians[place] = chances @ numbers, _median(chances, powers)
     # what the noise cannot explain is believed as it is, whatever is usual
     counted = np.cumsum(people[::-1])[::-1]
-    parts = np.arange(len(people), 0, -1.0)  # few of them reach farther, in deviations, than many
-    apart = quantile_of_sum(2 * parts * scale**2, 12 * parts * scale**4, np.zeros(len(people)), _CLAMP_PROBABILITY)
+    apart = _noise_of_tails(len(people), scale, _CLAMP_PROBABILITY)
     least, greatest = np.maximum(counted - apart, 0), np.maximum(counted + apart, 0)
-    return TailCounts(np.clip(means, least, greatest), np.clip(medians, least, greatest))
+    credible = _credible(counted, least, amounts, scale)
+    return TailCounts(np.clip(means, least, greatest), np.clip(medians, least, greatest), credible)
+
+
+def _noise_of_tails(bounds: int, scale: float, tail: float) -> Floats:
+    """Return how far the noise of all people from each bound on reaches, but for this probability."""
+    parts = np.arange(bounds, 0, -1.0)  # few of them reach farther, in deviations, than many
+    return quantile_of_sum(2 * parts * scale**2, 12 * parts * scale**4, np.zeros(bounds), tail)
+
+
+def _credible(counted: Floats, least: Floats, amounts: Floats, scale: float) -> int:
+    """Return the highest bound that is not too far above the evidence; the last where nothing is evident.
+
+    A bound that is taken by mistake costs noise in proportion to it. So noise may suggest one, by people who are not
+    there, with a probability that falls as the bound rises: what mistakes cost is limited for any number of bounds.
+    """
+    last = len(amounts) - 1
+    if not (least > 0).any():
+        return last
+    sure = evident = int(np.flatnonzero(least > 0).max())
+    for place in range(last, sure, -1):
+        tail = _FALSE_EVIDENCE * float(amounts[sure] / amounts[place])
+        if counted[place] > _noise_of_tails(len(amounts), scale, tail)[place]:
+            evident = place
+            break
+    return min(evident + _STEPS_ABOVE_EVIDENCE, last)
 
 
 def _left(size: int, falls: Floats) -> npt.NDArray[np.int64]:

@@ -403,12 +403,17 @@ def _scaled(one: Affine, factor: Floats) -> Affine:
 def _share(over: Affine, under: Affine) -> Ends:
     """Return what a ratio to counts can be, where the rows of every part are rows that are counted in its cell.
 
-    In one cell a part lies between multiples of the count; the ratio of sums lies between the least and the greatest
-    of the cells' ratios, for counts are not below 0.
+    In one cell a part lies between multiples of the count, or of a step of it; the ratio of sums lies between the least
+    and the greatest of these ratios, for counts are not below 0.
     """
     size, cells = len(over.constant), under.cells
     nothing = np.full(size, -np.inf), np.full(size, np.inf)
-    whole, part = _cell_numbers(under), _cell_numbers(over)
+    targets = _counted_by(over, under)
+    if targets is None:
+        return nothing
+    many = len(cells.measured) + 1
+    whole = _cell_numbers(under) * many + cells.kinds[under.places]
+    part = _cell_numbers(over) * many + targets
     rising = bool((under.weights > 0).all()) and len(whole) > 0 and not under.constant.any() and not over.constant.any()
     order = np.argsort(whole)
     ordered = whole[order]
@@ -438,6 +443,21 @@ def _share(over: Affine, under: Affine) -> Ends:
     np.maximum.at(most, under.rows, each[1])
     empty = least > most
     return np.where(empty, -np.inf, least), np.where(empty, np.inf, most)
+
+
+def _counted_by(over: Affine, under: Affine) -> Indices | None:
+    """Return for every entry which of the counts counts its rows: itself, or the first that does; None if none does."""
+    cells, counts = under.cells, np.unique(under.cells.kinds[under.places]).tolist()
+    if len(counts) > 1 and any(cells.reach(count)[0] < 0 for count in counts):
+        return None
+    found = np.zeros(len(cells.measured), dtype=np.int64)
+    for kind in np.unique(cells.kinds[over.places]).tolist():
+        shared = (count for count in counts if cells.share(kind, count) is not None)
+        target = kind if kind in counts else next(shared, None)
+        if target is None:
+            return None
+        found[kind] = target
+    return np.asarray(found[cells.kinds[over.places]])
 
 
 def _cell_numbers(form: Affine) -> Indices:

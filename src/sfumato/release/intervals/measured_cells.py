@@ -58,6 +58,8 @@ class MeasuredCells:
     """Measurements that are made consistent with others."""
     added: Mapping[tuple[str, str], Floats] = field(default_factory=dict)
     """What is added to the cells of a measurement because it lies above a level that was chosen."""
+    trees: tuple[int, ...] = ()
+    """Of each of `measured`: the same number for steps of one count or sum, of which a row moves one; -1 for others."""
     _margins: dict[tuple[int, Fraction], int] = field(default_factory=dict)
 
     def additions(self, places: Indices) -> Floats:
@@ -215,7 +217,18 @@ def measured_cells(
         shown,
         consistent(plan, noisy) if agreed is None else agreed,
         {name: np.array(amounts, dtype=np.float64) for name, amounts in tail_corrections(plan, noisy.groups).items()},
+        tuple(_tree(plan, label, one.name) for label, one in zip(labels, measured, strict=True)),
     )
+
+
+def _tree(plan: Plan, label: str, name: str) -> int:
+    """Return the number of the largest sum of steps that a measurement is in; -1 where it is in none."""
+    found, largest = -1, 0
+    sums = [(group.group.label, one.steps) for group in plan.groups for one in group.sums]
+    for number, (own, steps) in enumerate(sums):
+        if own == label and name in steps and len(steps) > largest:
+            found, largest = number, len(steps)
+    return found
 
 
 def _floats(values: Answers) -> Floats:
