@@ -226,7 +226,7 @@ class Database:
         asked = self._sourced(sql, parameters, price)
         plan = asked.plan if asked.known is None else asked.known.plan
         quote = make_quote(plan, self._shared.truncation_bounds(asked.engine.version), self.policy.budget.truncation)
-        quote = sourced_quote(asked, quote)
+        quote = sourced_quote(asked, quote, self.payer.ledger, self.account)
         quote, ledger, paying = for_household(quote, household), self.payer.ledger, asked.paying
         notes = (*((REHEARSAL_NOTE,) if self.rehearsal else ()), *budget_notes(self.policy))
         cohorts = () if paying is None else paying.visible_names
