@@ -31,7 +31,7 @@ from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy, Preview, Sharing
 from sfumato.policy.rights import visible_policy
-from sfumato.prepare import Derivation, Prepared, QueryPreparer, RequestedPrice
+from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice
 from sfumato.query.describe import QueryDescription, describe_query
 from sfumato.query.types import Type
 from sfumato.question_cohorts import paying_of
@@ -40,6 +40,7 @@ from sfumato.randomness.source import Source
 from sfumato.refining import is_known, publish_refined, source_answer
 from sfumato.rehearsal.policy import REHEARSAL_NOTE
 from sfumato.release.bounding.selection import select_bounds, selected_indices
+from sfumato.release.derivation import Derivation
 from sfumato.release.noisy import NoisyResult
 from sfumato.release.publish import publish
 from sfumato.release.receipt import TIMING, Receipt

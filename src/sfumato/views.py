@@ -33,7 +33,8 @@ from sfumato.planning.quote import AnswerSource, Quote, make_quote
 from sfumato.planning.view_cells import GroupRows, cells_of
 from sfumato.planning.view_signature import TOKEN_CHARS, ViewSignature, combination, linear_terms, signature_of
 from sfumato.policy.policy import Policy
-from sfumato.prepare import Derivation, Prepared, QueryPreparer, RequestedPrice
+from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice
+from sfumato.release.derivation import Derivation
 from sfumato.release.intervals.forms import Affine
 from sfumato.release.intervals.measured_cells import measured_cells
 from sfumato.release.intervals.noise_law import moments_of
@@ -62,6 +63,7 @@ class StoredGroup:
 
     receipt: str
     refines: str
+    """The receipt of the answer whose noise its own was drawn from; such numbers are not independent."""
     entry: Entry
     group: GroupPlan
     noisy: NoisyGroup
@@ -137,6 +139,7 @@ class ViewFinder:
             return
         noisy = in_plan_order(noisy_from_json(content["noisy"]), measured, kept.plan)
         receipt = receipt_from_json(content["receipt"])
+        drawn_from = "" if receipt.refines in receipt.rests_on else receipt.refines  # fresh noise is independent
         for group, numbers in zip(kept.plan.groups, noisy.groups, strict=True):
             own = CanonicalFlow(group.group.rows)
             signature = signature_of(group, own, words_of(measured))
@@ -145,9 +148,8 @@ class ViewFinder:
                 continue
             places = cells_of(GroupRows(asked.group, flow), GroupRows(group.group, own), numbers.keys, evaluate)
             if places is not None:
-                yield StoredGroup(
-                    receipt.id, receipt.refines, entry, group, numbers, tuple(map(tuple, places)), factors
-                )
+                listed = tuple(map(tuple, places))
+                yield StoredGroup(receipt.id, drawn_from, entry, group, numbers, listed, factors)
 
 
 def _is_plain(group: GroupPlan) -> bool:
@@ -321,7 +323,9 @@ def sourced_quote(asked: Prepared, quote: Quote, ledger: Ledger, account: str) -
     quote = replace(quote, answered=days_of(entry for entry in entries if entry is not None))
     if asked.known is not None:
         return quote_of(asked.known, quote, AnswerSource.KNOWN)
-    if asked.refinement is not None:
+    if asked.refinement is not None or asked.refines:
+        if asked.combined is not None:
+            quote = quote_of(asked.combined, quote, AnswerSource.COMBINED)
         note = f"Refines your answer of {quote.answered} for the difference of the prices."
         return replace(quote, source=AnswerSource.REFINED, notes=(note, *quote.notes))
     if asked.combined is not None:

@@ -23,7 +23,7 @@ def own(tmp_path: Path) -> Iterator[sfumato.Database]:
         yield database
 
 
-def test_a_chain_of_refinement_offer_costs_what_the_finest_does(own: sfumato.Database) -> None:
+def test_a_chain_of_finer_answers_costs_what_the_finest_does(own: sfumato.Database) -> None:
     first = own.ask(SQL, epsilon="0.5")
     quote = own.explain(SQL, epsilon=1)
     assert (quote.source, quote.loss.epsilon) == (AnswerSource.REFINED, Fraction(1, 2))

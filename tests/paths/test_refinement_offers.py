@@ -33,7 +33,7 @@ def own(tmp_path: Path) -> Iterator[sfumato.Database]:
 
 
 @pytest.mark.parametrize("budget", [PURE, {"epsilon": 10, "delta": 1e-6}], ids=["pure", "delta"])
-@pytest.mark.parametrize("price", [{"epsilon": "0.5"}, {"within": {"n": 40}}], ids=str)
+@pytest.mark.parametrize("price", [{"epsilon": "0.5"}, {"within": {"n": 40}}, {"share": "1%"}], ids=str)
 def test_an_offer_costs_what_it_says_and_buys_its_margins(
     tmp_path: Path, budget: dict[str, object], price: dict[str, Any]
 ) -> None:
