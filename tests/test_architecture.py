@@ -33,6 +33,7 @@ PATH = (
     "stored_answer",
     "kept_answers",
     "views",
+    "gaussian_refining",
     "refining",
     "approvals",
     "database",

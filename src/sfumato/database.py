@@ -41,6 +41,7 @@ from sfumato.randomness.source import Source
 from sfumato.refining import is_known, publish_refined, source_answer
 from sfumato.rehearsal.policy import REHEARSAL_NOTE
 from sfumato.release.bounding.selection import select_bounds, selected_indices
+from sfumato.release.derivation import Derivation
 from sfumato.release.noisy import NoisyResult
 from sfumato.release.publish import publish
 from sfumato.release.receipt import TIMING, Receipt
@@ -227,7 +228,7 @@ class Database:
         asked = self._sourced(sql, parameters, price)
         plan = asked.plan if asked.known is None else asked.known.plan
         quote = make_quote(plan, self._shared.truncation_bounds(asked.engine.version), self.policy.budget.truncation)
-        quote = sourced_quote(asked, quote)
+        quote = sourced_quote(asked, quote, self.payer.ledger, self.account)
         quote, ledger, paying = for_household(quote, household), self.payer.ledger, asked.paying
         notes = (*((REHEARSAL_NOTE,) if self.rehearsal else ()), *budget_notes(self.policy))
         cohorts = () if paying is None else paying.visible_names

@@ -6,12 +6,15 @@ Nothing is charged or read. Proof: proofs/measurement_identity.md, (5)
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from math import inf
 
 from sfumato.errors import Refusal
 from sfumato.ledger.history import Entry
 from sfumato.ledger.ledger import Ledger
+from sfumato.planning.accuracy_target import CONFIDENCE
 from sfumato.planning.kept_measurements import over_stored_measurements
 from sfumato.planning.measurement_identity import cells_prefix
+from sfumato.planning.plan import Plan
 from sfumato.planning.release_names import ReleaseNames
 from sfumato.prepare import Prepared, QueryPreparer
 from sfumato.stored_answer import StoredAnswer
@@ -75,7 +78,7 @@ def _answered_by(
             if names.measured is None or (less and not at_any_accuracy)
             else over_stored_measurements(plan, names.measured, kept.plan, known, at_any_accuracy=at_any_accuracy)
         )
-        if found is not None:
+        if found is not None and (at_any_accuracy or _is_no_worse(found[0], asked.plan)):
             shown, places = found
             yield replace(
                 asked,
@@ -84,3 +87,17 @@ def _answered_by(
                 names=ReleaseNames(places, asked.names.by_text),
                 kept=entry.release,
             )
+
+
+def _is_no_worse(shown: Plan, chosen: Plan) -> bool:
+    """Whether numbers have no more noise than in the plan that would be charged: another plan may err more."""
+    margins = {
+        (group.group.label, one.name): one.mechanism.margin(CONFIDENCE)
+        for group in chosen.groups
+        for one in group.measured
+    }
+    return all(
+        one.mechanism.margin(CONFIDENCE) <= margins.get((group.group.label, one.name), inf)
+        for group in shown.groups
+        for one in group.measured
+    )

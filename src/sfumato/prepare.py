@@ -43,6 +43,7 @@ from sfumato.query.parse import parse
 from sfumato.query.probes import without_reading
 from sfumato.query.relation import Options, Query
 from sfumato.question_cohorts import all_cohorts, paying_of, with_cohort_notes, with_cohorts
+from sfumato.release.derivation import Derivation
 from sfumato.release.noisy import NoisyResult
 from sfumato.release.receipt import Receipt
 from sfumato.release.stages import with_any_value
@@ -73,19 +74,6 @@ class RequestedPrice:
     """How much each question of a workload counts; () where all count the same."""
     beyond_own_cap: bool = field(default=False, kw_only=True)
     """Whether margins may cost as much as the dataset has: a request asks for more than the analyst has."""
-
-
-@dataclass(frozen=True, slots=True)
-class Derivation:
-    """A plan over kept measurements with their noisy numbers: all that an answer is computed from."""
-
-    plan: Plan
-    noisy: NoisyResult
-    rests_on: tuple[str, ...]
-    when: str
-    """The days of the answers that it rests on, as people read them."""
-    margins: Mapping[tuple[str, str], Fraction]
-    """How far each derived measurement may be off at 95 %, in its steps: of all cells the farthest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +122,8 @@ class Prepared:
     """The earlier answer that it makes more exact, for the difference of the prices."""
     combined: Derivation | None = None
     """The kept measurements that its own are combined with."""
+    refines: str = ""
+    """The receipt of the earlier answer that it makes more exact by fresh Gaussian noise; or nothing."""
     kept: str | None = None
     """The stored release that answers it at no cost, because it asks for no more accuracy than that has."""
     only_granted: bool = False
@@ -162,7 +152,7 @@ class Prepared:
         return replace(
             receipt,
             rests_on=receipt.rests_on if self.combined is None else self.combined.rests_on,
-            refines=receipt.refines if self.refinement is None else self.refinement.receipt,
+            refines=self.refines if self.refinement is None else self.refinement.receipt,
         )
 
     @property

@@ -1,11 +1,12 @@
 """A finer answer to the same question for the difference of the prices, where losses are pure and noise is Laplace.
 
+Under a budget with a delta `gaussian_refining` does so by fresh noise.
 Each answer is refined at most once: its charge has a key that no other charge of the account can have.
 Proof: proofs/refinement.md
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -16,6 +17,7 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.engines.aggregates import Aggregates
 from sfumato.engines.engine import Engine
 from sfumato.errors import EngineFailed, Refusal
+from sfumato.gaussian_refining import gaussian_refined
 from sfumato.granted_texts import prepare_as_granted
 from sfumato.kept_answers import from_stored_measurements
 from sfumato.ledger.history import Entry
@@ -24,7 +26,7 @@ from sfumato.ledger.one_time_grants import has_grant, no_such_grant
 from sfumato.mechanisms.answers import integer_answers
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.measurement_identity import MeasurementIdentity, cells_prefix
-from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy
 from sfumato.prepare import Prepared, QueryPreparer, Refinement, RequestedPrice
 from sfumato.randomness.refined_laplace import RefinedLaplace
@@ -62,16 +64,19 @@ def source_answer(
     if asked.plan.event is None:
         return asked
     asked = from_stored_measurements(asked, finder.preparer, finder.ledger, finder.account, at_any_accuracy=known)
+    fresh = asked
     if not asked.costs_nothing:
         asked = from_views(asked, finder, at_any_accuracy=known)
     if asked.costs_nothing:
         return asked
     if known:
         raise not_known(prepare(sql, parameters, RequestedPrice(share="1%"), None, engine))
-    if policy.budget.delta or _renews(policy, account) or key is not None:
-        return asked  # with a delta, or beyond the window of the first answer, the difference is not the price
+    if key is not None or (_renews(policy, account) and not policy.budget.delta):
+        return asked  # beyond the window of the first answer the difference of pure losses is not the price
     if has_grant(finder.ledger.open_requests(), account, asked.fingerprint, asked.plan.event):
         return asked  # the owner has granted this measurement, not a finer one of an earlier answer
+    if policy.budget.delta:  # the conditional draw would cost more than the difference
+        return gaussian_refined(fresh, asked, finder, account)
     return refined(asked, finder.preparer, finder.ledger, account)
 
 
@@ -118,7 +123,7 @@ def refined(asked: Prepared, preparer: QueryPreparer, ledger: Ledger, account: s
         if found is None:
             continue
         before, noisy = found
-        events = tuple(event for group in asked.plan.groups for event in _events(group, before))
+        events = _difference(asked.plan, before)
         loss = PrivacyLoss(sum((event.added_loss for event in events), Fraction(0)))
         if best is None or loss.epsilon < best[0]:
             refinement = Refinement(receipt.id, entry.time, noisy, before, asked)
@@ -132,19 +137,26 @@ def refined(asked: Prepared, preparer: QueryPreparer, ledger: Ledger, account: s
     return replace(asked, plan=plan, outcomes=(plan,), refinement=refinement, combined=None, paid=paid)
 
 
-def _events(group: GroupPlan, before: Scales) -> Iterator[LaplaceRefinement]:
-    """Give what the refinement of a group costs: of a vector the largest part alone.  Proof: proofs/refinement.md, 5"""
-    vector: list[LaplaceRefinement] = []
-    for one in group.measured:
-        if isinstance(one.mechanism, Laplace):
-            noise, earlier = one.mechanism, before[group.group.label, one.name]
+def _difference(plan: Plan, before: Scales) -> tuple[LaplaceRefinement, ...]:
+    """Return what smaller noise costs beside the noise before it; measurements of a vector are charged as one.
+
+    Proof: proofs/refinement.md, (2) and (7)
+    """
+    events: list[LaplaceRefinement] = []
+    for group in plan.groups:
+        together: list[LaplaceRefinement] = []
+        for one in group.measured:
+            noise = one.mechanism
+            if not isinstance(noise, Laplace):
+                raise AssertionError("only Laplace noise is refined")
+            earlier = before[group.group.label, one.name]
             event = LaplaceRefinement(noise.sensitivity, earlier, noise.scale, noise.neighbours)
-            if one.name in group.vector:
-                vector.append(event)
-            else:
-                yield event
-    if vector:
-        yield max(vector, key=lambda event: event.added_loss)
+            (together if one.name in group.vector else events).append(event)
+        if together:
+            wider = min(event.before / event.sensitivity for event in together)
+            finest = min(event.scale / event.sensitivity for event in together)
+            events.append(LaplaceRefinement(1, wider, finest, together[0].neighbours))
+    return tuple(events)
 
 
 def _earlier(

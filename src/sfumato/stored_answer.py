@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sfumato.accounting.event import Composed, Event, LaplaceRefinement
+from sfumato.accounting.event import Composed, Event, GaussianNoise, LaplaceRefinement
 from sfumato.engines.engine import Engine
 from sfumato.errors import BadParameter, UnknownName, quote_value
 from sfumato.exact import integer
@@ -14,8 +14,12 @@ from sfumato.ledger.charge import Charge
 from sfumato.ledger.history import Entry
 from sfumato.ledger.payer import ChargedRelease, Payer
 from sfumato.ledger.windows import budget_notes
+from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.planning.fingerprint import first_spelling
+from sfumato.planning.measurement_identity import measurement_identity, words_of
+from sfumato.planning.plan import Plan
 from sfumato.planning.price_target import StoredPlanKey, account_of_share, price_target_to_json, weights_of
+from sfumato.planning.release_names import ReleaseNames
 from sfumato.policy.policy import Policy, Sharing
 from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice
 from sfumato.randomness.source import declared_gamma
@@ -114,8 +118,32 @@ class StoredAnswer:
         epsilon, within, share, delta = (target.get(name) for name in _PRICES)
         price = RequestedPrice(epsilon, within, share, delta, plan)
         if "texts" not in self.content:
-            return prepare_as_granted(preparer, self.entry.sql, None, price, None, engine)
+            asked = prepare_as_granted(preparer, self.entry.sql, None, price, None, engine)
+            return self._as_charged(asked)
         return preparer.prepare_workload(preparer.analyse_all(self.content["texts"], engine), price, None, engine)
+
+    def _as_charged(self, asked: Prepared) -> Prepared:
+        """Return a question with the noise of its charge: what refines by Gaussian noise measures the difference."""
+        plan, event = asked.plan, self.entry.event
+        refines = self.entry.refines
+        if not refines or refines not in self.entry.rests_on or not isinstance(event, Composed):
+            return asked
+        every = [(at, one.name) for at, group in enumerate(plan.groups) for one in group.measured]
+        fresh = [one for one in event.events if isinstance(one, GaussianNoise)]
+        if len(fresh) != len(event.events) or len(fresh) != len(every):
+            return asked
+        noise = {
+            place: Gaussian(one.sensitivity_squared, one.sigma_squared, one.neighbours)
+            for place, one in zip(every, fresh, strict=True)
+        }
+        groups = tuple(
+            replace(
+                group, vector=(), measured=tuple(replace(one, mechanism=noise[at, one.name]) for one in group.measured)
+            )
+            for at, group in enumerate(plan.groups)
+        )
+        found = with_gaussian_noise(asked, replace(plan, groups=groups, loss=self.entry.loss, event=event), refines)
+        return found if self.content.get("question") in found.fingerprint_digests else asked
 
     def answers(self, asked: Prepared, policy: str) -> bool:
         """Tell whether it answers this question under the policy with this hash."""
@@ -151,6 +179,15 @@ class StoredAnswer:
                 f"Say which, for example question=1; the last is question={together}.",
             )
         return integer(place, "question", 1) - 1
+
+
+def with_gaussian_noise(asked: Prepared, plan: Plan, refines: str) -> Prepared:
+    """Return a question with another plan that measures the same beside an earlier answer, under names of its own."""
+    measured = asked.names.measured
+    made = None if measured is None else measurement_identity(plan, words_of(measured), refines=refines)
+    if made is None:
+        raise AssertionError("what reads noisy numbers is not refined")
+    return replace(asked, plan=plan, outcomes=(plan,), names=ReleaseNames(made, made.first_text))
 
 
 def no_such_answer() -> UnknownName:

@@ -4,7 +4,7 @@ Nothing is charged or read here. Proof: proofs/views.md
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -34,7 +34,8 @@ from sfumato.planning.quote import AnswerSource, Quote, make_quote
 from sfumato.planning.view_cells import GroupRows, cells_of
 from sfumato.planning.view_signature import TOKEN_CHARS, ViewSignature, combination, measured_terms, signature_of
 from sfumato.policy.policy import Policy
-from sfumato.prepare import Derivation, Prepared, QueryPreparer, RequestedPrice
+from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice
+from sfumato.release.derivation import Derivation
 from sfumato.release.intervals.forms import Affine
 from sfumato.release.intervals.measured_cells import measured_cells
 from sfumato.release.intervals.noise_law import moments_of
@@ -42,6 +43,7 @@ from sfumato.release.marginal_consistency import shown_cells
 from sfumato.release.measured_order import in_plan_order
 from sfumato.release.noisy import NoisyGroup, NoisyResult, noisy_from_json
 from sfumato.release.receipt import receipt_from_json
+from sfumato.release.release import Release
 from sfumato.stored_answer import MEASURED_ORDER, StoredAnswer
 
 MAX_VIEWS = 4
@@ -62,6 +64,7 @@ class StoredGroup:
 
     receipt: str
     refines: str
+    """The receipt of the answer whose noise its own was drawn from; such numbers are not independent."""
     entry: Entry
     group: GroupPlan
     noisy: NoisyGroup
@@ -137,6 +140,7 @@ class ViewFinder:
             return
         noisy = in_plan_order(noisy_from_json(content["noisy"]), measured, kept.plan)
         receipt = receipt_from_json(content["receipt"])
+        drawn_from = "" if receipt.refines in receipt.rests_on else receipt.refines  # fresh noise is independent
         for group, numbers in zip(kept.plan.groups, noisy.groups, strict=True):
             own = CanonicalFlow(group.group.rows)
             signature = signature_of(group, own, words_of(measured))
@@ -145,9 +149,8 @@ class ViewFinder:
                 continue
             places = cells_of(GroupRows(asked.group, flow), GroupRows(group.group, own), numbers.keys, evaluate)
             if places is not None:
-                yield StoredGroup(
-                    receipt.id, receipt.refines, entry, group, numbers, tuple(map(tuple, places)), factors
-                )
+                listed = tuple(map(tuple, places))
+                yield StoredGroup(receipt.id, drawn_from, entry, group, numbers, listed, factors)
 
 
 def _is_plain(group: GroupPlan) -> bool:
@@ -310,17 +313,41 @@ def not_known(fresh: Prepared) -> NotKnown:
     )
 
 
-def sourced_quote(asked: Prepared, quote: Quote) -> Quote:
-    """Return the quote of a question with where its answer comes from."""
+def sourced_quote(asked: Prepared, quote: Quote, ledger: Ledger, account: str) -> Quote:
+    """Return the quote of a question with where its answer comes from, and the days of the account's own answers."""
+    entries = [ledger.settled(receipt, account) for receipt in _used_receipts(asked, ledger, account)]
+    quote = replace(quote, answered=days_of(entry for entry in entries if entry is not None))
     if asked.known is not None:
         return quote_of(asked.known, quote, AnswerSource.KNOWN)
-    if asked.refinement is not None:
-        day = f"{asked.refinement.time.day} {asked.refinement.time:%B %Y}"
-        note = f"Refines your answer of {day} for the difference of the prices."
+    if asked.refinement is not None or asked.refines:
+        if asked.combined is not None:
+            quote = quote_of(asked.combined, quote, AnswerSource.COMBINED)
+        note = f"Refines your answer of {quote.answered} for the difference of the prices."
         return replace(quote, source=AnswerSource.REFINED, notes=(note, *quote.notes))
     if asked.combined is not None:
         return quote_of(asked.combined, quote, AnswerSource.COMBINED)
     return replace(quote, source=AnswerSource.KNOWN) if asked.costs_nothing else quote
+
+
+def _used_receipts(asked: Prepared, ledger: Ledger, account: str) -> tuple[str, ...]:
+    """Return the receipts of the earlier answers that a question uses."""
+    if asked.refinement is not None:
+        return (asked.refinement.receipt,)
+    if (derived := asked.known or asked.combined) is not None:
+        return derived.rests_on
+    stored = asked.kept
+    if stored is None and asked.paid:
+        names = (asked.fingerprint, *asked.names.older)
+        stored = next(filter(None, (ledger.stored(account, one, asked.engine.version) for one in names)), None)
+    return () if stored is None else (receipt_from_json(json.loads(stored)["receipt"]).id,)
+
+
+def free_text(release: Release, entry: Callable[[str], Entry | None]) -> str:
+    """Say that an answer was paid for before, and when; `entry` finds charges of this account, and no others."""
+    entries = [entry(receipt) for receipt in (release.receipt.id, *release.receipt.rests_on)]
+    found = [one for one in entries if one is not None]
+    own = found[:1] if entries[0] is not None else found
+    return f"free: from your answer of {days_of(own)}" if own else "free: from an earlier answer"
 
 
 def is_as_exact(known: Derivation, plan: Plan, within: Sequence[tuple[str, Fraction]]) -> bool:

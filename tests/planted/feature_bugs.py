@@ -27,6 +27,7 @@ from tests.planted.outside_bugs import OUTSIDE_BUGS
 from tests.planted.papers_bugs import PAPERS_BUGS
 from tests.planted.path_bugs import PATH_BUGS
 from tests.planted.planning_bugs import PLANNING_BUGS
+from tests.planted.refine_bugs import REFINE_BUGS
 from tests.planted.reloading_bugs import RELOADING_BUGS
 from tests.planted.running_bugs import RUNNING_BUGS
 from tests.planted.selected_keys_bugs import SELECTED_KEYS_BUGS
@@ -77,4 +78,5 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *TWO_OWNERS_BUGS,
     *SERVER2_BUGS,
     *SIZE2_BUGS,
+    *REFINE_BUGS,
 )

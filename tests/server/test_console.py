@@ -1,6 +1,7 @@
 """The console: a person's whole way in a real Chromium, and what each page promises without one."""
 
 import json
+from fractions import Fraction
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -384,3 +385,41 @@ def test_a_dashboard_is_made_of_old_questions_and_shown_as_one_page(server: Runn
     assert (saved.body.decode(), "attachment" in saved.headers["content-disposition"]) == (text, True)
     assert send(server, "POST", "/dashboard/page", {"file": "tiles = 3"}).status == 400
     assert send(server, "POST", "/dashboard/page", {"file": text}, Origin="https://elsewhere").status == 403
+
+
+@with_browser
+def test_a_button_refines_an_answer_and_the_history_shows_the_chain(server: Running, tmp_path: Path) -> None:
+    with browser(tmp_path) as window:
+        window.get(server.url)
+        window.find_element(By.ID, "token").send_keys(server.token() + Keys.ENTER)
+        area = until(window, lambda w: w.find_element(By.ID, "sql"))
+        area.send_keys("SELECT dept, COUNT(*) AS n FROM visits WHERE cost < 37 GROUP BY dept")
+        area.send_keys(Keys.CONTROL + Keys.ENTER)
+        until(window, lambda w: "/answers/" in w.current_url)
+        first = server.get("/history").json[0]
+        until(window, lambda w: "free: from your answer of " in w.find_element(By.ID, "price").text)
+        button = window.find_element(By.CSS_SELECTOR, ".refine button")
+        assert button.text == "Refine for 0.1 more"
+        window.save_screenshot(str(tmp_path / "refine.png"))
+        before = server.spent()
+        button.click()
+        until(window, lambda w: "/answers/" in w.current_url and first["receipt"] not in w.current_url)
+        second = server.get("/history").json[0]
+        assert (second["refines"], second["epsilon"]) == (first["receipt"], "1/10")
+        assert Fraction(server.spent()) - Fraction(before) == Fraction(1, 10)
+        chain = until(window, lambda w: w.find_element(By.CSS_SELECTOR, ".side ol small")).text
+        assert f"#{second['sequence']} refines #{first['sequence']}" in chain
+        window.set_window_size(390, 844)
+        assert window.execute_script(TOO_WIDE) == []
+
+
+def test_an_answer_from_earlier_answers_says_so_and_downloads(server: Running) -> None:
+    send(server, "POST", "/ask-here", {"sql": f"{BY_DEPT.replace('GROUP', 'WHERE cost < 36 GROUP')}", "epsilon": "0.2"})
+    total = f"{COUNT} WHERE cost < 36 AND dept IN ('er', 'icu', 'surgery')"
+    form = {"sql": total, "by": "epsilon", "epsilon": "0.01"}
+    page = send(server, "POST", "/ask-here", form)
+    assert b"free: computed from earlier answers" in page.body
+    assert b"public tables only" not in page.body
+    before = server.spent()
+    assert send(server, "POST", "/download", {**form, "format": "csv"}).body.startswith(b"n,")
+    assert server.spent() == before

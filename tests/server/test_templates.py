@@ -17,12 +17,15 @@ from sfumato.errors import BadSql
 from sfumato.ledger.budget import Budget
 from sfumato.ledger.history import Entry
 from sfumato.ledger.verifying import Verified
+from sfumato.planning.quote import Quote
+from sfumato.planning.refinement_offer import RefinementOffer
 from sfumato.release.lazy_notes import LazyNotes
 from sfumato.release.release import Release
 from sfumato.release.rendering.svg import THEMES, plain_chart
 from sfumato.server.console.templates import render
 from sfumato.server.console.views import (
     Account,
+    AskedQuestion,
     ConsolePage,
     EditorText,
     OwnerPage,
@@ -96,11 +99,13 @@ def _pages(text: str, release: Release, entry: Entry) -> dict[str, str]:
     page = ConsolePage(text, text, tables, budget, history, draft, None, refusal)
     owner = OwnerPage(text, budget, [Account(text, budget, text, 1)], text, True, text, [(text, text)], text, text)
     price: dict[str, object] = {"within": {text: text}}
+    question = AskedQuestion(text, text, draft, price, text)
+    offer = RefinementOffer(price, Quote(release.loss, {text: 1}, {}, ()))
     return {
         "login": login_page(text),
         "console": console_page(page),
-        "answer": console_page(replace(page, answer=answer_view(text, text, text, price, hostile, text))),
-        "public": answer_view(text, text, text, price, free, text),
+        "answer": console_page(replace(page, answer=answer_view(question, hostile, offer))),
+        "public": answer_view(question, free, None),
         "owner": owner_page(replace(owner, granted=(text, Secrets(text, text)))),
         "verified": owner_page(replace(owner, verified=Verified(1, text, release.loss))),
         "refused": refusal_page(text, refusal),

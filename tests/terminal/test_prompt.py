@@ -64,7 +64,7 @@ def test_a_question_of_several_lines_ends_with_a_semicolon_an_empty_line_or_the_
     ]
     assert "±" in answers[0]
     assert all(answer.splitlines()[:3] == answers[0].splitlines()[:3] for answer in answers)
-    assert all("asked before, so free now" in answer for answer in answers[1:])
+    assert all("free: from your answer of " in answer for answer in answers[1:])
 
 
 def test_the_prompt_shows_what_is_left_and_that_a_question_goes_on(talk: Talk, database: Database) -> None:

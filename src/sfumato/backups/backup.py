@@ -1,4 +1,6 @@
-"""Back up a dataset while it runs: ledger, policy, salt, snapshot manifest and grants. Proof: proofs/ledger.md §7
+"""Back up a dataset while it runs: ledger, policy, salt, kept cohorts, snapshot manifest and grants.
+
+Proof: proofs/ledger.md §7
 
 The bounded copy is not in it: it is built again from the data, with the same salt.
 """
@@ -9,7 +11,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from shutil import rmtree
 
-from sfumato.backups.manifest import GRANTS, LEDGER, POLICY, SALT, SNAPSHOT, new_manifest, write_backup_manifest
+from sfumato.backups.manifest import (
+    COHORTS,
+    GRANTS,
+    LEDGER,
+    POLICY,
+    SALT,
+    SNAPSHOT,
+    new_manifest,
+    write_backup_manifest,
+)
 from sfumato.engines.snapshot_paths import SnapshotPaths, places_of
 from sfumato.errors import BadParameter, BadSource
 from sfumato.ledger.anchor import Anchor
@@ -80,24 +91,33 @@ def _write(policy: Policy, policy_file: Path, folder: Path, identity: str) -> Ba
 
 
 def _cut(policy: Policy, folder: Path) -> Anchor:
-    """Write ledger, salt and snapshot manifest as of one moment: the same snapshot is current before and after it."""
+    """Write ledger, salt, cohorts and snapshot manifest as of one moment: the same ones before and after the ledger."""
     places = _snapshot_paths(policy)
     for _ in range(_MAX_CUTS):
-        before = _content(None if places is None else places.manifest)
+        before, cohorts = _snapshot_files(places)
         (folder / LEDGER).unlink(missing_ok=True)
         anchor = cut_ledger(policy, folder / LEDGER)
         if anchor is None:
             raise BadParameter(
                 "There is no ledger yet.", "A backup is a copy of the ledger.", "Ask a question first, then back up."
             )
-        if before == _content(None if places is None else places.manifest):
+        if (before, cohorts) == _snapshot_files(places):
             break
     else:
         raise unavailable("Snapshots were taken all the time.", "No backup was written. Try again later.")
     if places is not None and before is not None:
         _write_private(folder / SNAPSHOT, before)
         _copy_file(places.sidecar("copy.salt"), folder / SALT)
+        if cohorts is not None:
+            _write_private(folder / COHORTS, cohorts)
     return anchor
+
+
+def _snapshot_files(places: SnapshotPaths | None) -> tuple[bytes | None, bytes | None]:
+    """Return the manifest of the snapshot, and the file of the cohorts that registrations have seen."""
+    if places is None:
+        return None, None
+    return _content(places.manifest), _content(places.sidecar("copy.cohorts"))
 
 
 def _snapshot_paths(policy: Policy) -> SnapshotPaths | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from sfumato.errors import BackupDamaged
 
 MANIFEST, LEDGER, POLICY = "backup.json", "ledger", "policy.toml"
-SALT, SNAPSHOT, GRANTS = "salt", "snapshot.json", "grants"
+SALT, SNAPSHOT, GRANTS, COHORTS = "salt", "snapshot.json", "grants", "cohorts"
 _FORMAT_VERSION = 1
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from sfumato.backups.manifest import GRANTS, LEDGER, POLICY, SALT, SNAPSHOT, read_backup_manifest
+from sfumato.backups.manifest import COHORTS, GRANTS, LEDGER, POLICY, SALT, SNAPSHOT, read_backup_manifest
 from sfumato.engines.snapshot_paths import places_of
 from sfumato.errors import BadParameter, BadSource
 from sfumato.ledger.damage import unavailable
@@ -63,6 +63,8 @@ def restore(folder: Path, into: Path | None, acceptance: Acceptance | None) -> R
         if has_grants and not _put(folder / GRANTS, sidecar_path(policy, "grants", policy_file)):
             kept.append("grants")
         restored = restore_ledger(policy, backup, acceptance)
+        if restored.is_at_cut and "snapshot" not in kept and not _put_cohorts(folder, policy):
+            kept.append("cohorts")
         sentence = acceptance_sentence(manifest.entries)
         return Restore(policy_file, restored, manifest.entries, manifest.time, sentence, tuple(kept), has_grants)
     except OSError:
@@ -88,3 +90,17 @@ def _put_snapshot(folder: Path, policy: Policy) -> list[str]:
         return []
     same = _put(folder / SALT, places.sidecar("copy.salt"))
     return [] if same and _put(folder / SNAPSHOT, places.manifest) else ["snapshot"]
+
+
+def _put_cohorts(folder: Path, policy: Policy) -> bool:
+    """Write the kept cohorts where there are none, beside the ledger that they were kept with, and never before it.
+
+    A ledger with later charges has people who came later: with these cohorts they could move to one that has not paid
+    for them. What is in place is of the same people, and perhaps of more.  Proof: proofs/cohorts.md
+    """
+    if not (folder / COHORTS).exists():
+        return True
+    try:
+        return _put(folder / COHORTS, places_of(policy).sidecar("copy.cohorts"))
+    except BadSource:
+        return True

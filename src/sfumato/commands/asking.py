@@ -12,7 +12,7 @@ from sfumato.commands.refusing import REFUSED_EXIT_CODE, print_refusal
 from sfumato.errors import BadParameter, Interface, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sfumato.database import Database
     from sfumato.engines.engine import PlannedStatement
@@ -102,7 +102,8 @@ def ask(
                     exports.write_file(encoded(release, kind), output)
                     click.echo(f"Wrote {output}.", err=True)
                 elif kind == "table":
-                    _print_table(database, release, before, all_notes)
+                    price = {"epsilon": epsilon, "within": read_margins(within), "share": share, "delta": delta}
+                    _print_table(database, release, before, all_notes, _offer(database, question, price))
                 else:
                     sys.stdout.buffer.write(encoded(release, kind))
             except Refusal:
@@ -144,17 +145,32 @@ def _question(sql: str) -> str:
     return sys.stdin.read() if sql == "-" else sql
 
 
-def _print_table(database: "Database", release: "Release", before: "Budget", all_notes: bool) -> None:
-    from sfumato.release.rendering.reports import footer_text
+def _offer(database: "Database", sql: str, price: "Mapping[str, object]") -> str:
+    """Return what a finer answer costs more, in one sentence; nothing where that is its full price."""
+    from sfumato.planning.refinement_offer import explain_with_offer
+    from sfumato.release.rendering.escaping import escape_unprintable
 
-    after, more_notes = database.budget(), None if all_notes else "--notes"
+    try:
+        offer = explain_with_offer(database.explain, sql, **price)[1]
+    except Refusal:
+        return ""
+    return "" if offer is None else escape_unprintable(offer.sentence(f"ask again with {offer.options}"))
+
+
+def _print_table(database: "Database", release: "Release", before: "Budget", all_notes: bool, offer: str = "") -> None:
+    from sfumato.release.rendering.reports import footer_text
+    from sfumato.views import free_text
+
+    after, more_notes, free = database.budget(), None if all_notes else "--notes", free_text(release, database.entry)
     if not sys.stdout.isatty():
-        click.echo(f"{release.to_text(more_notes)}\n{footer_text(release, before, after)}")
+        click.echo(f"{release.to_text(more_notes)}\n{footer_text(release, before, after, free)}")
+        if offer:
+            click.echo(offer)
         return
     from sfumato.terminal.answers import print_release
     from sfumato.terminal.screen import screen
 
-    print_release(screen(), release, before, after, more_notes)
+    print_release(screen(), release, before, after, more_notes, free=free, offer=offer)
 
 
 @click.command()
@@ -190,8 +206,11 @@ def explain(
         if statements:
             _print_statements(database.statements(_question(sql), **price), form)
             return
-        quote = database.explain(_question(sql), **price, household=household)
+        question = _question(sql)
+        quote = database.explain(question, **price, household=household)
         click.echo(to_json(quote_document(quote)) if form == "json" else str(quote))
+        if form != "json" and quote.loss_if_new is not None and (offer := _offer(database, question, price)):
+            click.echo(offer)
 
 
 def _print_statements(statements: "Sequence[PlannedStatement]", form: str) -> None:

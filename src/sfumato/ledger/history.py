@@ -1,6 +1,7 @@
 """The ledger as people read it: one entry per question that was charged."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -13,7 +14,20 @@ from sfumato.ledger.charge import FAILED_AFTER_NOISE
 
 HISTORY_PAGE = 100
 """Number of entries that `history` returns unless it is told another."""
+_RECEIPT_FIRST = '{"receipt": "'
+"""How a stored release begins."""
+_SHOWN_RECEIPT_CHARS = 12
 _FIRST_INSTANT = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierAnswers:
+    """The receipts of the earlier answers that an answer is made from."""
+
+    refines: str = ""
+    """The answer that it makes more exact, for the difference of the prices; or nothing."""
+    rests_on: tuple[str, ...] = ()
+    """The answers that its own measurement was combined with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +50,53 @@ class Entry:
     """The release as it was stored, where it was."""
     head: str
 
+    told: EarlierAnswers | None = None
+    """The earlier answers that it is made from, where the release is not at hand."""
+
+    @property
+    def made_from(self) -> EarlierAnswers:
+        """The earlier answers that this one is made from."""
+        return self.told or _earlier_answers_of(self.release)
+
     @property
     def refines(self) -> str:
         """The receipt of the answer that this one makes more exact, for the difference of the prices; or nothing."""
-        stored = json.loads(self.release or "{}").get("receipt")
-        return str(json.loads(stored).get("refines", "")) if isinstance(stored, str) else ""
+        return self.made_from.refines
+
+    @property
+    def rests_on(self) -> tuple[str, ...]:
+        """The receipts of the answers that this one was combined with."""
+        return self.made_from.rests_on
+
+
+def _earlier_answers_of(release: str | None) -> EarlierAnswers:
+    """Read what an answer is made from; of a long release only the beginning is read."""
+    if release is None:
+        return EarlierAnswers()
+    if release.startswith(_RECEIPT_FIRST):
+        stored: object = json.JSONDecoder().raw_decode(release, len(_RECEIPT_FIRST) - 1)[0]
+    else:
+        stored = json.loads(release).get("receipt")
+    if not isinstance(stored, str):
+        return EarlierAnswers()
+    receipt = json.loads(stored)
+    return EarlierAnswers(str(receipt.get("refines", "")), tuple(map(str, receipt.get("rests_on", ()))))
+
+
+def source_texts(entries: Sequence[Entry]) -> list[str]:
+    """Return for each entry which answers it is made from, by their numbers; beyond these entries by their receipts."""
+    numbers = {entry.receipt: f"#{entry.sequence}" for entry in entries}
+
+    def named(receipt: str) -> str:
+        return numbers.get(receipt, receipt[:_SHOWN_RECEIPT_CHARS])
+
+    texts = []
+    for entry in entries:
+        earlier = entry.made_from
+        parts = [f"refines {named(earlier.refines)}"] if earlier.refines else []
+        parts += [f"combined with {', '.join(map(named, earlier.rests_on))}"] if earlier.rests_on else []
+        texts.append("; ".join(parts))
+    return texts
 
 
 def entry_of(charge: Row, settled: Row | None, being_answered: bool) -> Entry:

@@ -65,6 +65,8 @@ class RestoredLedger:
     outcome: RestoreOutcome
     missing: int
     """How many entries are known to be missing: there may be more."""
+    is_at_cut: bool = True
+    """Whether it holds what the backup has, and no charge after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,9 @@ def restore_ledger(policy: Policy, backup: LedgerBackup, acceptance: Acceptance 
             _require_continuation(ledger, backup, position)
             waiting = _restored_row(ledger, backup)
             if waiting is not None:
-                return RestoredLedger(_accepted(ledger, acceptance), read_restored(waiting.content)[1])
+                outcome = _accepted(ledger, acceptance)
+                missing = read_restored(waiting.content)[1]
+                return RestoredLedger(outcome, missing, is_at_cut=outcome is RestoreOutcome.WAITING)
             if position.sequence == backup.cut:
                 return RestoredLedger(RestoreOutcome.UNCHANGED, 0)
         missing = max(position.sequence - backup.cut, 0)

@@ -176,9 +176,12 @@ class SharedParts:
         return found
 
 
-def measurement_identity(plan: Plan, words: str, shared: SharedParts | None = None) -> MeasurementIdentity | None:
+def measurement_identity(
+    plan: Plan, words: str, shared: SharedParts | None = None, refines: str = ""
+) -> MeasurementIdentity | None:
     """Return what a plan measures, with the digest of the policy's words about its tables.
 
+    `refines` is the receipt of an answer that it is measured beside: with the same noise it is another measurement.
     None where a group reads noisy numbers: then its rows are not a function of the snapshot.
     """
     shared = shared or SharedParts()
@@ -193,7 +196,8 @@ def measurement_identity(plan: Plan, words: str, shared: SharedParts | None = No
         return None
     ordered = _in_order(groups, lambda group: group[0])
     cells = digest([words, sorted(placed.cells for _, placed in groups)])
-    parts = [FORM, cells, words, [text for text, _ in ordered]]
+    beside = [["refines", refines]] if refines else []
+    parts = [FORM, cells, words, [*(text for text, _ in ordered), *beside]]
     found = tuple(shared.signature(plan.groups[one.place], flows[one.place], words) for _, one in ordered)
     family = family_of([one.base for one in found if one is not None])
     views = [None if one is None else one.data() for one in found]

@@ -75,6 +75,8 @@ class Quote:
     """What it would cost if its measurements were not paid for yet; None where `loss` says so."""
     cohorts: tuple[str, ...] = ()
     """The cohorts that pay, where people have budgets by cohort."""
+    answered: str = ""
+    """The days of the account's own answers that this one is had from, or refines; empty where it is fresh."""
 
     def paid(self, loss_if_new: PrivacyLoss) -> "Quote":
         """Return the quote of a question whose measurements are paid for: it costs nothing more."""
@@ -110,7 +112,8 @@ class Quote:
     def __str__(self) -> str:
         lines = [f"price: {self.price_text}", *(() if self.effect is None else (str(self.effect),))]
         if self.source is not AnswerSource.FRESH:
-            lines.insert(1, f"source: {self.source}")
+            day = f" (your answer of {self.answered})" if self.answered else ""
+            lines.insert(1, f"source: {self.source}{day}")
         for name, words in self.mechanisms.items():
             lines.append(f"{name}: {words}{_margin_text(self.margins, name)}")
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])

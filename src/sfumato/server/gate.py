@@ -25,6 +25,7 @@ from sfumato.errors import Busy, NotGranted, Refusal, StillAnswering, Stopping
 from sfumato.ledger.history import HISTORY_PAGE
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.planning.quote import Quote
+from sfumato.planning.refinement_offer import RefinementOffer, explain_with_offer
 from sfumato.policy.policy import Policy
 from sfumato.release.release import Release
 from sfumato.server.audit import Audit
@@ -217,6 +218,11 @@ class Gateway:
     async def explain(self, caller: Caller, sql: str, **price: object) -> Quote:
         """Return the price and the margins of a question; free."""
         return await self._served(caller, "explain", partial(self.database(caller).explain, sql, **price))
+
+    async def offer(self, caller: Caller, sql: str, **price: object) -> tuple[Quote, RefinementOffer | None]:
+        """Return the same with what a finer answer costs more, where this one is free."""
+        found = partial(explain_with_offer, self.database(caller).explain, sql, **price)
+        return await self._served(caller, "explain", found)
 
     async def budget(self, caller: Caller) -> Budget:
         """Return the total, spent and remaining budget of the caller's account."""

@@ -120,6 +120,7 @@ _SCHEMAS: dict[str, Schema] = {
         used_after={"type": ["string", "null"]},
         spent_after={"oneOf": [_LOSS, {"type": "null"}]},
         source={"type": "string", "enum": ["fresh", "known", "combined", "refined"]},
+        answered={"type": "string"},
         text={"type": "string"},
     ),
     "Budget": _object(
@@ -136,7 +137,12 @@ _SCHEMAS: dict[str, Schema] = {
     "History": {
         "type": "array",
         "items": _object(
-            ["sql", "receipt", "state"], sql={"type": "string"}, receipt={"type": "string"}, state={"type": "string"}
+            ["sql", "receipt", "state"],
+            sql={"type": "string"},
+            receipt={"type": "string"},
+            state={"type": "string"},
+            refines={"type": "string"},
+            rests_on=_TEXTS,
         ),
     },
     "FiledRequest": {

@@ -12,6 +12,7 @@ from sfumato.accounting.event import from_json, to_json
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import BadParameter
 from sfumato.language.facts import Facts, Kind
+from sfumato.ledger.history import EarlierAnswers
 from sfumato.ledger.ledger import Budget, Entry
 from sfumato.planning.budget_effect import BudgetEffect
 from sfumato.planning.quote import AnswerSource, Quote
@@ -112,6 +113,7 @@ def quote_of(document: Mapping[str, Any]) -> Quote:
         AnswerSource(document.get("source", AnswerSource.FRESH)),
         loss_of(document["loss_if_new"]) if "loss_if_new" in document else None,
         tuple(document.get("cohorts", ())),
+        document.get("answered", ""),
     )
 
 
@@ -159,6 +161,7 @@ def charge_of(document: Mapping[str, Any]) -> Entry:
         state=document["state"],
         release=None,
         head=document["head"],
+        told=EarlierAnswers(document.get("refines", ""), tuple(document.get("rests_on", ()))),
     )
 
 

@@ -14,7 +14,7 @@ from sfumato.ledger.ledger import FILTER_USAGE_NOTE, Budget
 from sfumato.planning.notes.note import printed_notes
 from sfumato.release.release import Release
 from sfumato.release.rendering.escaping import escape_unprintable
-from sfumato.release.rendering.reports import footer_text, spending_text
+from sfumato.release.rendering.reports import ASKED_BEFORE, footer_text, spending_text
 from sfumato.release.rendering.table import shown_value
 from sfumato.terminal.screen import draws, grid, say, show
 
@@ -27,17 +27,27 @@ ColumnIntervals = list[tuple[float, float, float] | None]
 
 
 def print_release(
-    console: Console, release: Release, before: Budget, after: Budget, more_notes: str | None = None
+    console: Console,
+    release: Release,
+    before: Budget,
+    after: Budget,
+    more_notes: str | None = None,
+    *,
+    free: str = ASKED_BEFORE,
+    offer: str = "",
 ) -> None:
     """Print an answer and its price: drawn where it fits on a terminal, else as plain text that nothing cuts off.
 
-    `more_notes` says where further notes are; None prints all of them.
+    `more_notes` says where further notes are; None prints all of them. `free` is what an answer says that was paid for
+    before, and `offer` what a finer one costs more.
     """
     if console.is_terminal and draw_release(console, release):
-        draw_cost(console, release, before, after, more_notes)
+        draw_cost(console, release, before, after, more_notes, free=free)
     else:
-        text = f"{release.to_text(more_notes)}\n{footer_text(release, before, after)}"
+        text = f"{release.to_text(more_notes)}\n{footer_text(release, before, after, free)}"
         console.print(Text(text), soft_wrap=True)
+    if offer:
+        say(console, offer)
 
 
 def draw_release(console: Console, release: Release, indent: int = 0, truth: Mapping[str, int] | None = None) -> bool:
@@ -76,11 +86,17 @@ def draw_release(console: Console, release: Release, indent: int = 0, truth: Map
 
 
 def draw_cost(
-    console: Console, release: Release, before: Budget, after: Budget, more_notes: str | None, indent: int = 0
+    console: Console,
+    release: Release,
+    before: Budget,
+    after: Budget,
+    more_notes: str | None,
+    indent: int = 0,
+    free: str = ASKED_BEFORE,
 ) -> None:
     """Print what the answer cost and what is left, then the notes."""
     pad = " " * indent
-    say(console, f"{spending_text(release, before, after)} · {used_text(after)}", "dim", pad)
+    say(console, f"{spending_text(release, before, after, free)} · {used_text(after)}", "dim", pad)
     for line in (*release.legend(), *printed_notes(release.notes, more_notes)):
         say(console, escape_unprintable(line), "dim", pad)
 

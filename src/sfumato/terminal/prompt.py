@@ -26,6 +26,7 @@ from sfumato.errors import Refusal, UnknownName, quote_value, suggestion
 from sfumato.exact import positive, typed_rational, typed_share
 from sfumato.ledger.budget import left_share_text
 from sfumato.planning.accuracy_target import read_margins
+from sfumato.planning.refinement_offer import RefinementOffer, explain_with_offer
 from sfumato.policy.describing import column_words, table_words
 from sfumato.policy.policy import Table, fold_name
 from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES
@@ -35,6 +36,7 @@ from sfumato.terminal.answers import explain_gauge, print_release
 from sfumato.terminal.colouring import colour_sql
 from sfumato.terminal.screen import PROGRESS_DELAY_SECONDS, grid, phases, say, show
 from sfumato.terminal.statements import split_statements
+from sfumato.views import free_text
 
 HELP = r"""SELECT …;           ask; a question ends with ; or an empty line
 EXPLAIN SELECT …;   its price and its margins; free, and no data is read
@@ -45,6 +47,7 @@ EXPLAIN SELECT …;   its price and its margins; free, and no data is read
 \d  \d TABLE        the tables; columns of one, with bounds, keys and limits
 \budget  \history   what is left, and what was asked
 \notes              all notes of the last answer
+\refine             a finer answer to the last question, at the price below it
 help  exit          this text, and the end; also \? and \q"""
 _KEYWORDS = (
     "SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "JOIN", "LEFT JOIN", "ON", "USING", "AND",
@@ -72,6 +75,8 @@ class Session:
     refused: bool = False
     notes: tuple[str, ...] = ()
     """The notes of the last answer."""
+    finer: tuple[str, RefinementOffer] | None = None
+    """The last question, with what a finer answer to it costs more."""
 
     def run(self, read: ReadLine) -> None:
         r"""Read and answer until the lines end, or `exit`."""
@@ -115,13 +120,19 @@ class Session:
         except KeyboardInterrupt:
             self.errors.print(Text("Interrupted. A question that had begun stays charged."))
 
-    def _answer(self, question: str) -> None:
-        epsilon, within, share, delta = (self.asked.get(name) for name in ("epsilon", "within", "share", "delta"))
+    def _answer(self, question: str, price: dict[str, object] | None = None) -> None:
+        asked = self.asked if price is None else price
+        epsilon, within, share, delta = (asked.get(name) for name in ("epsilon", "within", "share", "delta"))
         first, *rest = question.split(maxsplit=1)
         if first.upper() == "EXPLAIN":
-            quote = self.database.explain("".join(rest), epsilon=epsilon, within=within, share=share, delta=delta)
+            quote, offer = explain_with_offer(
+                self.database.explain, "".join(rest), epsilon=epsilon, within=within, share=share, delta=delta
+            )
             for line in str(quote).splitlines():
                 say(self.console, line)
+            if offer is not None:
+                self.finer = "".join(rest), offer
+                say(self.console, offer.sentence(r"\refine"))
             return
         before = self.database.budget()
         with phases(self.errors, PROGRESS_DELAY_SECONDS) as progress:
@@ -129,7 +140,29 @@ class Session:
                 question, epsilon=epsilon, within=within, share=share, delta=delta, progress=progress
             )
         self.notes = release.notes
-        print_release(self.console, release, before, self.database.budget(), r"\notes")
+        self.finer = self._offer(question, {"epsilon": epsilon, "within": within, "share": share, "delta": delta})
+        told = "" if self.finer is None else self.finer[1].sentence(r"\refine")
+        free = free_text(release, self.database.entry)
+        print_release(
+            self.console, release, before, self.database.budget(), r"\notes", free=free, offer=escape_unprintable(told)
+        )
+
+    def _offer(self, question: str, price: dict[str, object]) -> tuple[str, RefinementOffer] | None:
+        """Return a question with what a finer answer to it costs more; None where that is its full price."""
+        with suppress(Refusal):
+            found = explain_with_offer(self.database.explain, question, **price)[1]
+            return None if found is None else (question, found)
+        return None
+
+    def _refine(self) -> None:
+        if self.finer is None:
+            raise UnknownName(
+                "There is no answer to refine.",
+                "A finer answer costs less than its full price only where an earlier answer can be used.",
+                "Ask a question; the line below its answer says what a finer one costs more.",
+            )
+        question, offer = self.finer
+        self._answer(question, dict(offer.price))
 
     def _command(self, typed: str) -> None:
         name, _, rest = typed.partition(" ")
@@ -139,6 +172,7 @@ class Session:
             r"\budget": lambda _: explain_gauge(self.console, self.database.budget()),
             r"\history": lambda _: self.console.print(Text(history_text(self.database.history()))),
             r"\notes": lambda _: self._show_notes(),
+            r"\refine": lambda _: self._refine(),
             r"\epsilon": self._epsilon,
             r"\within": self._within,
             r"\share": self._share,

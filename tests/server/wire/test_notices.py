@@ -124,3 +124,32 @@ def test_a_driver_hands_the_notice_on(server: Served) -> None:
         connection.add_notice_handler(lambda notice: heard.append(str(notice.message_primary)))
         connection.execute(BY_DEPT.replace("GROUP", "WHERE age < 79 GROUP")).fetchall()
     assert [said.split(";")[0] for said in heard] == ["price: ε = 1, δ = 0"]
+
+
+def test_a_finer_answer_is_offered_with_the_setting_that_buys_it(server: Served) -> None:
+    sql = "SELECT dept, COUNT(*) AS n FROM visits WHERE age < 61 GROUP BY dept"
+    with server.client(pairs=PRICE) as client:
+        client.rows(sql)
+        (said,) = notices(client.query(sql))
+        offer = re.search(r"Refine for (\S+) more \(n ±\d+ at 95 %\): (SET [^;]*); and ask again\.$", said["M"])
+        assert offer is not None
+        explained = client.rows(f"EXPLAIN {sql}")
+        assert offer[2] in str(explained[-1])
+        client.query(offer[2])
+        (finer,) = notices(client.query(sql))
+        assert finer["M"].startswith(f"price: ε = {offer[1]}, δ = 0; ")
+        assert server.gate.database(server.caller()).history()[0].refines
+
+
+def test_what_follows_from_earlier_answers_is_refined_by_a_margin(server: Served) -> None:
+    sql = "SELECT dept, COUNT(*) AS n FROM visits WHERE age < 62 GROUP BY dept"
+    with server.client(pairs=PRICE) as client:
+        client.rows(sql)
+        client.query("SET sfumato.epsilon = ''; SET sfumato.within = 'n = 100'")
+        (said,) = notices(client.query(sql))
+        assert said["M"].startswith("free: from your answer of ")
+        offer = re.search(r"Refine for (\S+) more .*: (SET sfumato.within = [^;]*); and ask again\.$", said["M"])
+        assert offer is not None
+        client.query(offer[2])
+        (finer,) = notices(client.query(sql))
+        assert finer["M"].startswith(f"price: ε = {offer[1]}, ")

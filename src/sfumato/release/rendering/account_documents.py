@@ -34,6 +34,8 @@ def entry_document(entry: Entry) -> Document:
         "policy": entry.policy,
         "version": entry.version,
         "head": entry.head,
+        **({"refines": entry.refines} if entry.refines else {}),
+        **({"rests_on": list(entry.rests_on)} if entry.rests_on else {}),
     }
 
 

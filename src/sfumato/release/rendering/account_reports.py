@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from sfumato.accounting.loss import percent_up, round_up
 from sfumato.ledger.budget import Budget
-from sfumato.ledger.history import Entry
+from sfumato.ledger.history import Entry, source_texts
 from sfumato.ledger.verifying import Verified
 from sfumato.release.rendering.table import text_table
 
@@ -48,7 +48,10 @@ def budgets_text(budgets: Mapping[str, Budget]) -> str:
 
 
 def history_text(entries: Sequence[Entry], whose: bool = False) -> str:
-    """Return the charges as a table, newest first; `whose` adds the accounts."""
+    """Return the charges as a table, newest first; `whose` adds the accounts.
+
+    Where some answer is made from earlier ones, a column says which.
+    """
     if not entries:
         return "Nothing was asked yet."
     columns = [
@@ -59,6 +62,10 @@ def history_text(entries: Sequence[Entry], whose: bool = False) -> str:
         [_one_line(entry.sql) for entry in entries],
     ]
     names, right = ["#", "time (UTC)", "ε", "state", "question"], [True, False, True, False, False]
+    if any(made := source_texts(entries)):
+        columns.insert(4, made)
+        names.insert(4, "made from")
+        right.insert(4, False)
     if whose:
         columns.insert(2, [entry.account or DATASET for entry in entries])
         names.insert(2, "account")

@@ -44,6 +44,7 @@ def quote_document(quote: Quote) -> Document:
         "mechanisms": dict(quote.mechanisms),
         "notes": list(quote.notes),
         "source": str(quote.source),
+        **({"answered": quote.answered} if quote.answered else {}),
         **({"cohorts": list(quote.cohorts)} if quote.cohorts else {}),
         **({} if quote.loss_if_new is None else {"loss_if_new": loss_document(quote.loss_if_new)}),
         **_effect_document(quote.effect),

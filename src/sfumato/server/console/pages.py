@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -16,6 +17,7 @@ from sfumato.engines.sql.builder import select
 from sfumato.errors import BadParameter, NotFound, NotGranted, Refusal
 from sfumato.ledger.ledger import Entry
 from sfumato.planning.quote import household_note
+from sfumato.planning.refinement_offer import explain_with_offer
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.schemes import change_evidence
 from sfumato.release.release import Release
@@ -116,7 +118,7 @@ def _page_or_section(
     Answers about public tables and answers that another account has paid for have no page.
     """
     database = gate_of(request).database(caller)
-    section = _answer_section(request, draft, price, datetime.now(UTC))
+    section = _answer_section(request, caller, draft, price, datetime.now(UTC))
 
     def render(release: Release) -> str | Markup:
         receipt = release.receipt.id
@@ -141,7 +143,7 @@ async def answer(request: Request) -> Response:
             "This answer is not in your history.", "Another account has paid for it.", "Ask its question: it is free."
         )
     draft = _draft_of(entry)
-    section = _answer_section(request, draft, await price_of(gate, caller, draft), entry.time)
+    section = _answer_section(request, caller, draft, await price_of(gate, caller, draft), entry.time)
     shown = await reopen_release(gate, caller, receipt, section)
     return html_reply(views.console_page(replace(page, draft=draft, answer=shown)))
 
@@ -160,7 +162,7 @@ async def picture(request: Request) -> Response:
 
 
 async def download(request: Request) -> Response:
-    """Send an exact answer about public tables as a file. It is computed again, at no cost."""
+    """Send an answer that has no page of its own as a file. It is computed again, at no cost."""
     caller, gate = require_session(request), gate_of(request)
     require_same_page(request)
     form = await read_form(request)
@@ -168,8 +170,10 @@ async def download(request: Request) -> Response:
     if kind not in MEDIA:
         raise BadParameter("There is no such format.", f"There are {', '.join(MEDIA)}.", "Choose one of them.")
     encode = count_bytes(request, partial(encoded, form=kind))
+    draft = read_editor(form)
+    price = await price_of(gate, caller, draft)
     receipt, content = await gate.ask(
-        caller, form.get("sql", ""), lambda release: (release.receipt.id, encode(release))
+        caller, draft.sql, lambda release: (release.receipt.id, encode(release)), key=None, **price
     )
     return file_reply(request, content, kind, f"{file_name(gate.policy.name)}-{receipt[:12]}")
 
@@ -312,14 +316,19 @@ async def show_editor(request: Request, caller: Caller, draft: views.EditorText,
 
 
 def _answer_section(
-    request: Request, draft: views.EditorText, price: dict[str, object], time: datetime
+    request: Request, caller: Caller, draft: views.EditorText, price: dict[str, object], time: datetime
 ) -> Callable[[Release], Markup]:
-    """Return a function that renders an answer in a thread."""
-    url, dataset = str(request.base_url), gate_of(request).policy.name
+    """Return a function that renders an answer in a thread, with what a finer one costs more."""
+    url, gate = str(request.base_url), gate_of(request)
+    database = gate.database(caller)
 
     def section(release: Release) -> Markup:
-        paid = price if release.receipt.sequence is not None else {}
-        return views.answer_view(url, dataset, draft.sql, paid, release, f"{time:%Y-%m-%d}")
+        paid, offer = ({}, None) if release.event is None else (price, None)
+        if paid:
+            with suppress(Refusal):
+                offer = explain_with_offer(database.explain, draft.sql, **paid)[1]
+        asked = views.AskedQuestion(url, gate.policy.name, draft, paid, f"{time:%Y-%m-%d}")
+        return views.answer_view(asked, release, offer)
 
     return section
 

@@ -11,8 +11,10 @@ from markupsafe import Markup
 from sfumato.accounting.loss import round_up
 from sfumato.errors import BudgetExhausted, Refusal, UnknownName, UnreachableMargin
 from sfumato.ledger.approvals import BudgetRequest
+from sfumato.ledger.history import source_texts
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.planning.notes.note import MAX_PRINTED_NOTES
+from sfumato.planning.refinement_offer import RefinementOffer
 from sfumato.release.release import Release
 from sfumato.release.rendering.svg import MAX_BARS, noisy_columns, number_columns
 from sfumato.release.rendering.table import shown_value
@@ -139,6 +141,18 @@ class AnswerCell:
 
 
 @dataclass(frozen=True, slots=True)
+class AskedQuestion:
+    """The question of an answer on its page."""
+
+    url: str
+    dataset: str
+    draft: EditorText
+    price: dict[str, object]
+    """What `ask` was given; nothing for an answer about public tables."""
+    day: str
+
+
+@dataclass(frozen=True, slots=True)
 class BarPart:
     """One question's part of the budget bar, in percent of its width."""
 
@@ -163,6 +177,7 @@ def console_page(page: ConsolePage) -> Markup:
         draft=page.draft,
         parts=list(_bar_parts(page.budget, page.history[:_MAX_HISTORY_ENTRIES][::-1])),
         max_history=_MAX_HISTORY_ENTRIES,
+        made_from=source_texts(page.history[:_MAX_HISTORY_ENTRIES]),
         words=sorted({table["name"] for table in page.tables} | columns),
         example=_example(page.tables),
         refusal=refusal_view(page.refusal, page.draft.sql) if page.refusal else None,
@@ -210,8 +225,11 @@ def refusal_view(refusal: Refusal, sql: str = "") -> Markup:
     return render("refusal.html", refusal=refusal, marked_line=marked_line, may_be_charged=may_be_charged)
 
 
-def answer_view(url: str, dataset: str, sql: str, price: dict[str, object], release: Release, day: str) -> Markup:
-    """Return an answer: table, chart, price, downloads, citation and the line of Python that asks the same."""
+def answer_view(asked: AskedQuestion, release: Release, offer: RefinementOffer | None) -> Markup:
+    """Return an answer: table, chart, price, downloads, citation and the line of Python that asks the same.
+
+    With an offer, a button asks for a finer answer.
+    """
     stored = release.receipt.sequence is not None
     numbers = number_columns(release)
     return render(
@@ -224,9 +242,10 @@ def answer_view(url: str, dataset: str, sql: str, price: dict[str, object], rele
         rows=_answer_rows(release, numbers),
         max_rows=MAX_ROWS_SHOWN,
         max_notes=MAX_PRINTED_NOTES,
-        sql=sql,
-        citation=citation(dataset, sql, release, day),
-        python_line=python_line(url, sql, price),
+        draft=asked.draft,
+        offer=offer,
+        citation=citation(asked.dataset, asked.draft.sql, release, asked.day),
+        python_line=python_line(asked.url, asked.draft.sql, asked.price),
     )
 
 

@@ -43,7 +43,8 @@ def used_percent(budget: Budget) -> float:
 def price_text(quote: Quote) -> str:
     """Return what a question costs, and which share of the budget that is."""
     if quote.loss_if_new is not None:
-        return f"asked before, so free now (new, it would cost {loss_text(quote.loss_if_new)})"
+        day = f"your answer of {quote.answered}" if quote.answered else "an earlier answer"
+        return f"free: from {day} (new, it would cost {loss_text(quote.loss_if_new)})"
     if not quote.loss.epsilon:
         return "free: from earlier answers" if quote.source is AnswerSource.KNOWN else "free"
     if quote.share is None or quote.used_after is None:
@@ -148,8 +149,13 @@ def citation(name: str, sql: str, release: Release, day: str) -> str:
     """Return how an answer is cited: what, under which promise, and where it is written down."""
     receipt = release.receipt
     question = " ".join(sql.split())
-    if receipt.sequence is None:
+    if release.event is None:
         return f"{name}, answered on {day}: {question}. Exact, from public tables. sfumato."
+    if receipt.sequence is None:
+        return (
+            f"{name}, answered on {day}: {question}. Differentially private, computed from the answers with the "
+            f"receipts {', '.join(receipt.rests_on)}; intervals at 95 %. sfumato."
+        )
     return (
         f"{name}, answered on {day}: {question}. Differentially private, {loss_text(release.loss)}; intervals at 95 %. "
         f"Receipt {receipt.id}, ledger entry {receipt.sequence} ({(receipt.head or '')[:16]}), "

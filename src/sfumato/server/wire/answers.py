@@ -362,10 +362,11 @@ class Answering:
         used = {name: given[name] for name in (prepared.outline.parameters if prepared.outline else {})}
         price: dict[str, Any] = self._settings.price()
         try:
-            quote = await self._gate.explain(self._caller, prepared.asked.sql, parameters=used, **price)
+            quote, offer = await self._gate.offer(self._caller, prepared.asked.sql, parameters=used, **price)
         except Refusal as refusal:
             raise prepared.asked.located(in_sql(refusal)) from None
-        return explain_rows(quote.loss, str(quote).split("\n"), form)
+        lines = [] if offer is None else [offer.sentence(f"{offer.setting}; and ask again")]
+        return explain_rows(quote.loss, [*str(quote).split("\n"), *lines], form)
 
     async def _shown(self, name: str) -> str:
         if name != BUDGET:

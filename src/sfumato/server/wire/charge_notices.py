@@ -7,11 +7,12 @@ from sfumato.database import PAID_NOTE, Database
 from sfumato.errors import Refusal
 from sfumato.planning.notes.note import printed_notes
 from sfumato.planning.quote import GROUPS_SELECTED, shown_margin
+from sfumato.planning.refinement_offer import explain_with_offer
 from sfumato.release.release import Release
 from sfumato.release.rendering.table import MARK_MEANING
 from sfumato.release.thin_answers import warnings_of
 from sfumato.server.wire.sqlstates import Reported
-from sfumato.views import days_of
+from sfumato.views import free_text
 
 _MAX_NAMED_COLUMNS = 10
 _FREE_NOTE = "Free: from your answer of "
@@ -21,8 +22,12 @@ def charge_notices(release: Release, database: Database, sql: str, price: Mappin
     """Return the notice of an answer with noise; an exact answer has none. It reads no data."""
     if release.event is None:
         return ()
+    offer = None
     try:
-        quote = database.explain(sql, **price)
+        if release.repeated:
+            quote, offer = explain_with_offer(database.explain, sql, **price)
+        else:
+            quote = database.explain(sql, **price)
     except Refusal:  # the answer is there, and says its price all the same
         quote = None
     margins = _margins(quote.margins) if quote is not None else ""
@@ -31,20 +36,13 @@ def charge_notices(release: Release, database: Database, sql: str, price: Mappin
     notes = {note: None for note in notes if not note.startswith(_FREE_NOTE)}  # the message begins with it
     warned = warnings_of(release.notes)
     shown = warned or (() if len(release) else ("The answer has no rows.",))
-    price_text = _free_text(release, database) if release.repeated else f"price: {release.loss}"
+    price_text = free_text(release, database.entry) if release.repeated else f"price: {release.loss}"
     message = " ".join((f"{price_text}; left: {database.budget().remaining}{margins}.", *shown, *_marked(release)))
+    message += "" if offer is None else f" {offer.sentence(f'{offer.setting}; and ask again.')}"
     listed = sorted(
         (note for note in notes if note not in warned), key=lambda note: not note.startswith(GROUPS_SELECTED)
     )  # missing groups come first
     return (Reported("NOTICE", "00000", message, "\n".join(printed_notes(listed, "EXPLAIN lists them"))),)
-
-
-def _free_text(release: Release, database: Database) -> str:
-    """Say that an answer was paid for before, and when; the charges of other accounts are not looked up."""
-    entries = [database.entry(receipt) for receipt in (release.receipt.id, *release.receipt.rests_on)]
-    found = [entry for entry in entries if entry is not None]
-    own = found[:1] if entries[0] is not None else found
-    return f"free: from your answer of {days_of(own)}" if own else "free: from an earlier answer"
 
 
 def _marked(release: Release) -> tuple[str, ...]:
