@@ -13,6 +13,7 @@ from typing import TypeVar
 from sfumato.analysis.private_query import Cell, Key
 from sfumato.language.rel_nodes import RelNode
 from sfumato.language.scalar import Scalar
+from sfumato.mechanisms.bounded_flow import BoundedFlow
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.max_norm import MaxNormPart
 from sfumato.mechanisms.meetings import Meetings
@@ -34,7 +35,7 @@ _DECODER = json.JSONDecoder()
 _MAX_SHARED_KEYS = 256
 """Maximum number of digests of keys that the plans of one question share."""
 Placed = TypeVar("Placed")
-Choosing = Quantiles | PermuteAndFlip | Meetings | MatchedCount
+Choosing = Quantiles | PermuteAndFlip | Meetings | MatchedCount | BoundedFlow
 
 
 @dataclass(frozen=True, slots=True)
