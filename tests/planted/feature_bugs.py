@@ -21,6 +21,7 @@ from tests.planted.noisy_values_bugs import NOISY_VALUES_BUGS
 from tests.planted.numbers_bugs import NUMBERS_BUGS
 from tests.planted.operator_bugs import OPERATOR_BUGS
 from tests.planted.outside_bugs import OUTSIDE_BUGS
+from tests.planted.owners_bugs import OWNERS_BUGS
 from tests.planted.papers_bugs import PAPERS_BUGS
 from tests.planted.path_bugs import PATH_BUGS
 from tests.planted.planning_bugs import PLANNING_BUGS
@@ -67,4 +68,5 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *PAPERS_BUGS,
     *NOISY_VALUES_BUGS,
     *TWO_OWNERS_BUGS,
+    *OWNERS_BUGS,
 )

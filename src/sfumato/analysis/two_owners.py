@@ -43,7 +43,8 @@ _REMEDY = (
 
 def refuse_two_owners(what: str, position: Position = NOWHERE, remedy: str = _REMEDY) -> TwoOwners:
     """Return the refusal of anything else that is asked of rows with two owners."""
-    return TwoOwners(f"{position_prefix(position)}{what}", _WHY, remedy)
+    where = position_prefix(position)
+    return TwoOwners(f"{where}{what}" if where else what[0].upper() + what[1:], _WHY, remedy)
 
 
 def paired_tables(relation: Relation, catalog: Catalog) -> Iterator[tuple[Scan, Table]]:
@@ -163,7 +164,8 @@ def _flow(
     aggregate = one.aggregate
     arguments, reach, where = aggregate.arguments, 1, aggregate.where
     if aggregate.distinct or aggregate.function not in (Aggregation.COUNT, Aggregation.SUM):
-        raise refuse_two_owners(f"{aggregate.function.upper()} of rows with two owners is not supported.", one.at)
+        function = f"{aggregate.function.upper()}{' DISTINCT' * aggregate.distinct}"
+        raise refuse_two_owners(f"{function} of rows with two owners is not supported.", one.at)
     if aggregate.function is Aggregation.COUNT:
         tests = [present(argument) for argument in arguments if argument.facts.nullable]
         where = all_true((*tests, *(() if where is None else (where,)))) if tests else where

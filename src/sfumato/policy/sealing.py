@@ -123,7 +123,7 @@ def _check_kind(table: Table, keys: SectionValues) -> None:
     if table.has_two_owners:
         raise refuse(
             keys["unit"],
-            "names two owners.",
+            "gives rows two owners.",
             "A sealed store bounds the rows of one person each, and cannot bound what two people share.",
             "Keep this table in a policy with source.",
         )

@@ -56,7 +56,8 @@ def pairs_by_cell(one: PlannedSelection, cells: Numbers, columns: Sequence[Numbe
     same_kind = is_same_kind(one.quantity)
     found = {}
     places, starts = np.unique(cells, return_index=True)
-    for place, some in zip(places.tolist(), np.split(np.arange(len(cells)), starts[1:]), strict=True):
+    for place, start, end in zip(places.tolist(), starts, [*starts[1:], len(cells)], strict=False):  # none, if empty
+        some = slice(start, end)
         found[place] = _numbered(first[some], second[some], amounts[some], same_kind)
     return PairsByCell(found, same_kind)
 

@@ -31,8 +31,9 @@ def flow_form(group: GroupPlan, made: BoundedFlowColumn, measured: Mapping[str, 
             return np.zeros(rows), np.full(rows, np.inf)
         margins = {bound: mechanism.noise(bound).margin(1 - tail) / 2 for bound in {int(one) for one in found[:, 0]}}
         reach = np.array([margins[int(bound)] for bound in found[:, 0]])
-        low = np.maximum(values - reach, 0)
-        return low, np.maximum(values + reach, low)
+        # a total of shares may end in a half, and is shown in whole steps
+        low = np.maximum(np.floor(values - reach), 0)
+        return low, np.maximum(np.ceil(values + reach), low)
 
     once: Events = {(group.group.label, made.name): np.ones(rows, dtype=np.int64)}
     return EnclosedNumbers(once, {}, ends, lambda _tail: (never, never))
