@@ -200,7 +200,8 @@ def test_owners_of_two_kinds_leave_one_by_one(tmp_path: Path) -> None:
 def _tail(law: DiscreteLaplace, least: npt.NDArray[Any]) -> Floats:
     """Return P(noise >= least) of integer Laplace noise."""
     q = math.exp(-1 / float(law.scale))
-    return np.where(least > 0, q ** np.maximum(least, 0) / (1 + q), 1 - q ** (1 - np.minimum(least, 0)) / (1 + q))
+    above, below = q ** np.maximum(least, 0) / (1 + q), 1 - q ** (1 - np.minimum(least, 0)) / (1 + q)
+    return np.asarray(np.where(least > 0, above, below), dtype=np.float64)
 
 
 def _log_law(mechanism: BoundedFlow, wanted: dict[int, int], flows: list[int]) -> dict[int, float]:
