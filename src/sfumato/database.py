@@ -32,7 +32,7 @@ from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy, Sharing
 from sfumato.policy.rights import visible_policy
-from sfumato.prepare import Derivation, Prepared, QueryPreparer, RequestedPrice
+from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice
 from sfumato.query.describe import QueryDescription
 from sfumato.query.types import Type
 from sfumato.question_cohorts import paying_of

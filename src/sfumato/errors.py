@@ -10,8 +10,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import ClassVar
 
-_LONGEST_EXCERPT = 60
-_LONGEST_WORD = 126
+_LONGEST_EXCERPT, _LONGEST_WORD = 60, 126
 
 
 def quote_value(value: object, longest: int = 60) -> str:
@@ -37,8 +36,7 @@ def position_prefix(position: tuple[int, int] | tuple[int, int, str]) -> str:
     ('At 1:8: ', 'At 1:8, `cost`: ', '')
     """
     line, column, *words = position
-    quoted = "".join(f", {excerpt(fragment)}" for fragment in words if fragment)
-    return f"At {line}:{column}{quoted}: " if line else ""
+    return f"At {line}:{column}{''.join(f', {excerpt(part)}' for part in words if part)}: " if line else ""
 
 
 def closest_names(word: object, known: Iterable[str], most: int = 1) -> list[str]:
@@ -72,8 +70,7 @@ class Interface(StrEnum):
 class Setting:
     """What a question is asked with (epsilon, within, share, delta, analyst), as a remedy names it; or the name.
 
-    >>> [Setting("epsilon", "0.1").format_for(speaker) for speaker in (Interface.PYTHON, Interface.COMMAND,
-    ...     Interface.SQL)]
+    >>> [Setting("epsilon", "0.1").format_for(to) for to in (Interface.PYTHON, Interface.COMMAND, Interface.SQL)]
     ["epsilon='0.1'", '--epsilon 0.1', "SET sfumato.epsilon = '0.1'"]
     >>> Setting("within", "n=25").format_for(Interface.PYTHON), Setting("analyst").format_for(Interface.COMMAND)
     ("within={'n': 25}", '--analyst')
@@ -111,8 +108,7 @@ class Refusal(Exception):  # noqa: N818  (a refusal is not an error: it is the s
 
     def __init__(self, what: str, why: str, remedy: Remedy) -> None:
         super().__init__(what, why, remedy)
-        self.what = what
-        self.why = why
+        self.what, self.why = what, why
         self._remedy: Remedy = remedy
 
     @property
@@ -122,8 +118,7 @@ class Refusal(Exception):  # noqa: N818  (a refusal is not an error: it is the s
 
     def remedy_for(self, speaker: Interface) -> str:
         """Return what to do next in the words of whoever asked."""
-        pieces = (self._remedy,) if isinstance(self._remedy, str) else self._remedy
-        return "".join(piece if isinstance(piece, str) else piece.format_for(speaker) for piece in pieces)
+        return "".join(part if isinstance(part, str) else part.format_for(speaker) for part in self._remedy)
 
     def __str__(self) -> str:
         return " ".join(part for part in (self.what, self.why, self.remedy) if part)
@@ -197,8 +192,7 @@ class UnsupportedEvent(Refusal):
             why or "It has no proved bound for this event, and skipping the event would understate the loss.",
             remedy or "Use another accountant, or describe the release by an event whose loss is known.",
         )
-        self.event = event
-        self.accountant = accountant
+        self.event, self.accountant = event, accountant
 
     def __reduce__(self) -> tuple[type["UnsupportedEvent"], tuple[object, str, str, str]]:
         return (type(self), (self.event, self.accountant, self.why, self.remedy))
@@ -269,6 +263,12 @@ class UnsafeJoin(Refusal):
     """A join whose rows belong to nobody, or combine rows of different people."""
 
     code = "unsafe_join"
+
+
+class TwoOwners(Refusal):
+    """Rows that belong to two people are counted or added up, and nothing else; or a question joins them."""
+
+    code = "two_owners"
 
 
 class KeysNeedDelta(Refusal):

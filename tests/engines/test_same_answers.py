@@ -13,7 +13,7 @@ from tests.paths.worlds import SCHEMA, a_world, policy, write
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
-from sfumato.engines.aggregates import GroupAggregates, Held, KeyFrequencies
+from sfumato.engines.aggregates import GroupAggregates, Held, KeyFrequencies, PairsByCell
 from sfumato.engines.engine import Engine
 from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.generators.grammar import Grammar
@@ -95,6 +95,8 @@ def _held(group: GroupAggregates, held: Held) -> dict[tuple[Any, ...], int]:
     """Return what every bucket of every cell holds, or each kind of key there, whatever the order of cells."""
     if isinstance(held, KeyFrequencies):
         return {(group.keys[cell], powers): times for cell in held.cells for powers, times in held.for_cell(cell)}
+    if isinstance(held, PairsByCell):
+        return {(group.keys[cell], shared): 1 for cell in held.cells for shared in held.shares(cell)}
     entries = zip(held.cells.tolist(), held.buckets.tolist(), held.weights.tolist(), strict=True)
     return {(group.keys[cell], bucket): weight for cell, bucket, weight in entries}
 

@@ -24,6 +24,7 @@ from tests.planted.numbers2_bugs import NUMBERS2_BUGS
 from tests.planted.numbers_bugs import NUMBERS_BUGS
 from tests.planted.operator_bugs import OPERATOR_BUGS
 from tests.planted.outside_bugs import OUTSIDE_BUGS
+from tests.planted.owners_bugs import OWNERS_BUGS
 from tests.planted.papers_bugs import PAPERS_BUGS
 from tests.planted.path_bugs import PATH_BUGS
 from tests.planted.planning_bugs import PLANNING_BUGS
@@ -79,4 +80,5 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *SERVER2_BUGS,
     *SIZE2_BUGS,
     *REFINE_BUGS,
+    *OWNERS_BUGS,
 )

@@ -160,7 +160,7 @@ def test_an_aggregate_is_reached_by_each_of_its_names(form: AggregateForm, name:
 
 
 MEASURED = {Aggregation.HISTOGRAM, Aggregation.QUANTILES, Aggregation.QUANTILES_ALONE}
-MEASURED |= {Aggregation.MATCHED, Aggregation.CROSS_UNIT_COUNT}
+MEASURED |= {Aggregation.MATCHED, Aggregation.CROSS_UNIT_COUNT, Aggregation.BOUNDED_FLOW}
 """What has no name in SQL."""
 
 

@@ -17,6 +17,7 @@ from sfumato.analysis.mark_joins import analyse_mark_join
 from sfumato.analysis.noisy_values import join_noisy_value
 from sfumato.analysis.possible_cells import PossibleCells
 from sfumato.analysis.private_query import Group, Key, PrivateQuery, PrivateRows
+from sfumato.analysis.two_owners import TWO_OWNERS_NOTE, analyse_two_owners, is_flow, refuse_two_owners, scan_paired
 from sfumato.analysis.unions import analyse_union_all
 from sfumato.analysis.used import Used, find_used_columns
 from sfumato.analysis.whole_days import whole_days
@@ -42,7 +43,7 @@ from sfumato.language.rel_nodes import (
 from sfumato.language.scalar import Operator, Scalar, address, column
 from sfumato.language.scalar import columns_read as columns_read
 from sfumato.policy.policy import fold_name
-from sfumato.query.expression import Position, identifier
+from sfumato.query.expression import NOWHERE, Position, identifier
 from sfumato.query.probes import preview_of
 from sfumato.query.relation import (
     Filter,
@@ -81,6 +82,8 @@ class _Question:
     notes: list[str] = field(default_factory=list)
     first: list[ProjectNode] = field(default_factory=list)
     """What is measured first, because people's rows are compared with it."""
+    reads_pairs: bool = False
+    """Whether a table with two owners may be scanned: while the source of its group is analysed."""
 
 
 def analyse(query: Query, catalog: Catalog, public: PublicData) -> PrivateQuery:
@@ -96,6 +99,12 @@ def analyse(query: Query, catalog: Catalog, public: PublicData) -> PrivateQuery:
     notes = tuple(dict.fromkeys((*query.notes, *reading.notes)))
     days = whole_days(relation)
     groups = tuple(reading.groups)
+    if reading.first and any(map(is_flow, groups)):
+        raise refuse_two_owners(
+            "a value of rows with two owners is measured first, or compared with one that is.",
+            NOWHERE,
+            "Ask for the value first, and write the answer into the second query as a number.",
+        )
     return PrivateQuery(groups, outcome, query.names, catalog.neighbours, notes, days, first=tuple(reading.first))
 
 
@@ -202,7 +211,11 @@ def _analyse(relation: Relation, reading: _Question) -> Analysed:
         return _analyse_inner_joins(joins, reading)
     match relation:
         case Scan():
-            return _scan(relation, reading)
+            if reading.catalog.tables[relation.table].pair is None:
+                return _scan(relation, reading)
+            if not reading.reads_pairs:
+                raise refuse_two_owners("this shows or uses rows that have two owners.", relation.at)
+            return scan_paired(relation, reading.catalog.tables[relation.table])
         case Values():
             return _analyse_values(relation)
         case Join(_, left, right):
@@ -223,6 +236,12 @@ def _analyse(relation: Relation, reading: _Question) -> Analysed:
                 return _analyse(nearer, reading)
             return _filter(nearer, _analyse(nearer.source, reading), reading)
         case GroupBy(source):
+            shared = analyse_two_owners(
+                relation, reading.catalog, reading.options, reading.public, lambda side: _with_pairs(side, reading)
+            )
+            if shared is not None:
+                reading.notes.append(TWO_OWNERS_NOTE)
+                return _release_group(relation, *shared, reading)
             met = analyse_cross_unit_join(
                 relation, reading.catalog, reading.options, reading.public, lambda side: _analyse(side, reading)
             )
@@ -243,6 +262,15 @@ def _analyse(relation: Relation, reading: _Question) -> Analysed:
         case MarkJoin(left, right):
             sides = _analyse(left, reading), _analyse(right, reading)
             return analyse_mark_join(relation, *sides, reading.used, reading.public)
+
+
+def _with_pairs(source: Relation, reading: _Question) -> Analysed:
+    """Analyse the source of a group of rows with two owners: only here their table may be scanned."""
+    reading.reads_pairs = True
+    try:
+        return _analyse(source, reading)
+    finally:
+        reading.reads_pairs = False
 
 
 def _analyse_inner_joins(joins: InnerJoins, reading: _Question) -> Analysed:

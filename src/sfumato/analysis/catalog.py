@@ -76,6 +76,11 @@ class Table:
     """Rows have ranks in sampling order, in which they count towards a unit's total."""
     keys_to_unit: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The columns that lead to the owner by a `via` of the policy, here or from another table, each with its key."""
+    pair: tuple[Field, Field] | None = None
+    """Both owners of each row, where rows have two: the only thing that may be done with them is in `two_owners`."""
+    pair_same_kind: bool = False
+    """Whether both owners are of the same kind, so that one person may be the first of some rows and the second of
+    others."""
     hidden: frozenset[str] = frozenset()
     """Columns that an account may not use. They are in `fields`, so that a right never changes a plan."""
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from sfumato.analysis.private_query import KeyValue
 from sfumato.mechanisms.answers import Answers
+from sfumato.sensitivity.bounded_flow import OwnerPairs
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -40,7 +41,33 @@ class KeyFrequencies:
         return self.cells.get(place, ())
 
 
-Held = BucketWeights | KeyFrequencies
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class PairsByCell:
+    """What pairs of owners share, by the place of their cell."""
+
+    cells: Mapping[int, OwnerPairs]
+    same_kind: bool
+
+    def __repr__(self) -> str:
+        return "PairsByCell()"
+
+    def shares(self, place: int) -> tuple[tuple[int, int, int], ...]:
+        """Return the pairs of one cell as both owners' numbers and what they share."""
+        pairs = self.for_cell(place)
+        return tuple(zip(pairs.first.tolist(), pairs.second.tolist(), pairs.amounts.tolist(), strict=True))
+
+    def for_cell(self, place: int) -> OwnerPairs:
+        """Return the pairs of one cell."""
+        return self.cells.get(place) or no_pairs(self.same_kind)
+
+
+def no_pairs(same_kind: bool = False) -> OwnerPairs:
+    """Return the pairs of an empty cell."""
+    nothing = np.zeros(0, dtype=np.int64)
+    return OwnerPairs(nothing, nothing, nothing, same_kind)
+
+
+Held = BucketWeights | KeyFrequencies | PairsByCell
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -15,7 +15,7 @@ from sfumato.analysis.catalog import REMOVED, Catalog, Field, PublicData, Table
 from sfumato.analysis.keys import MAX_GROUP_CELLS
 from sfumato.analysis.private_query import Cell
 from sfumato.engines.sql.column import keeps_outside
-from sfumato.engines.sql.names import PATH_UNIT
+from sfumato.engines.sql.names import OWNERS, PATH_UNIT
 from sfumato.language.cost_limits import MAX_DECLARED_CELLS
 from sfumato.language.facts import STORED_LIMIT, Facts, Kind, Outside
 from sfumato.language.rel_nodes import ScanNode
@@ -24,6 +24,7 @@ from sfumato.planning.bounding.candidates import MIN_SELECTABLE_CONTRIBUTION
 from sfumato.policy.policy import (
     Column,
     ColumnType,
+    OwnerPair,
     Policy,
     Preview,
     Reference,
@@ -79,6 +80,8 @@ def build_catalog(policy: Policy, copies: CopySchema, public: PublicData) -> Cat
         name = fold_name(table.name)
         if table.public:
             tables[name] = _public_table(table, copies, public)
+        elif isinstance(table.unit, OwnerPair):
+            tables[name] = _paired_table(table, table.unit, copies)
         else:
             made, is_previewed = _private_table(table, copies), policy.preview is Preview.SYNTHETIC
             tables[name] = replace(made, keys_to_unit=_leads(table, policy), previewed=is_previewed)
@@ -102,6 +105,8 @@ def _leads(table: DeclaredTable, policy: Policy) -> dict[str, str]:
 
 def most_rows(table: DeclaredTable) -> int:
     """Return the most rows that one person keeps."""
+    if table.has_two_owners:
+        raise AssertionError("rows with two owners are not bounded owner by owner")
     own = table.column(table.unit.column) if isinstance(table.unit, UnitColumn) else None
     return 1 if own is not None and own.unique else table.rows_per_unit or 1
 
@@ -286,6 +291,36 @@ def _private_table(table: DeclaredTable, copies: CopySchema) -> Table:
         rows_chosen=table.rows_chosen and most_rows(table) > 1,
         groups_chosen=table.groups_chosen and most_rows(table) > 1,
         in_sampling_order=rows_in_sampling_order(table) and most_rows(table) > 1,
+    )
+
+
+def _paired_table(table: DeclaredTable, pair: OwnerPair, copies: CopySchema) -> Table:
+    """Return a table whose rows have two owners; its owners are opaque, named or not."""
+    unit = Facts(Type.INTEGER, Kind.UNIT, nullable=False)
+    owners = {
+        fold_name(owner.column): stored
+        for owner, stored in zip(pair.owners, OWNERS, strict=True)
+        if isinstance(owner, UnitColumn)
+    }
+    fields = []
+    for column in table.columns:
+        name = fold_name(column.name)
+        if name in owners:
+            fields.append(Field(name, owners[name], replace(unit, type=Type(column.type))))
+            continue
+        cells = _referenced(column, copies) if isinstance(column.values, Reference) else declared_cells(column)
+        facts = replace(facts_of(column), outside=Outside.STORED if keeps_outside(column) else Outside.NONE)
+        fields.append(Field(name, column.name, facts, cells=cells))
+    first, second = (Field(stored, stored, unit) for stored in OWNERS)
+    return Table(
+        fold_name(table.name),
+        tuple(fields),
+        public=False,
+        unit=None,
+        owner=first,
+        rows_per_unit=table.rows_per_unit or 1,
+        pair=(first, second),
+        pair_same_kind=pair.kinds is None,
     )
 
 

@@ -7,7 +7,7 @@ from math import ceil
 
 import numpy as np
 
-from sfumato.accounting.event import Composed, Neighbours
+from sfumato.accounting.event import Composed, Event, Neighbours, Pure, Repeated
 from sfumato.errors import BadParameter, QueryTooLarge
 from sfumato.exact import integer
 from sfumato.mechanisms.laplace import Laplace
@@ -47,9 +47,9 @@ class BoundedFlow:
     """Release the total of rows with two owners, of which `most` is the largest share of one person that may count.
 
     Bounds are powers of two. From the largest one down, a bound is halved as long as that loses little; then the
-    largest total within it gets noise.
-    Theorem: for all pairs, releasing the bound and the total is epsilon-DP if one person leaves with all rows that
-    they own or share.  [DFYTM22]  Proof: proofs/two_owners.md
+    largest total within it gets noise. Each of `cells` cells has its own bound and an equal part of epsilon.
+    Theorem: for all pairs, releasing the bound and the total of every cell is epsilon-DP if one person leaves with all
+    rows that they own or share.  [DFYTM22]  Proof: proofs/two_owners.md
 
     >>> made = BoundedFlow(1000, Fraction(4, 5), Neighbours.ADD_REMOVE)
     >>> made.bounds[:2], made.bounds[-1], made.wanted(64), made.wanted(1024)
@@ -59,9 +59,11 @@ class BoundedFlow:
     most: int
     epsilon: Fraction
     neighbours: Neighbours
+    cells: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "most", integer(self.most, "most", 1))
+        object.__setattr__(self, "cells", integer(self.cells, "cells", 1))
         read_parameters(self)
         if self.most > MAX_BOUND:
             raise BadParameter(
@@ -76,9 +78,15 @@ class BoundedFlow:
         return tuple(1 << power for power in range((self.most - 1).bit_length() + 1))
 
     @property
-    def event(self) -> Composed:
-        """Event of one release: the selection, then noise of a fixed loss."""
-        return Composed((self._selection.event, self.noise(1).event))
+    def event(self) -> Event:
+        """Event of releasing all cells: in each of them the selection, then noise of a fixed loss."""
+        one = Composed((self._selection.event, Pure(self._part * (1 - BOUND_EPSILON_SHARE), self.neighbours)))
+        return one if self.cells == 1 else Repeated(one, self.cells)
+
+    @property
+    def _part(self) -> Fraction:
+        """What one cell costs."""
+        return self.epsilon / self.cells
 
     def wanted(self, bound: int) -> int:
         """Return how many times this bound a halved bound has to lose, for this one to be kept."""
@@ -88,10 +96,10 @@ class BoundedFlow:
     def noise(self, bound: int) -> Laplace:
         """Return the noise of the doubled total within this bound."""
         distance = 2 * bound
-        return Laplace(distance, distance / (self.epsilon * (1 - BOUND_EPSILON_SHARE)), self.neighbours)
+        return Laplace(distance, distance / (self._part * (1 - BOUND_EPSILON_SHARE)), self.neighbours)
 
     def release(self, pairs: OwnerPairs, source: Source) -> FlowTotal:
-        """Return the selected bound and the noisy total."""
+        """Return the selected bound and the noisy total of one cell."""
         if len(pairs.amounts) > MAX_PAIRS:
             raise QueryTooLarge(
                 f"There are more than {MAX_PAIRS:,} pairs of owners.",
@@ -134,7 +142,7 @@ class BoundedFlow:
 
     @property
     def _selection(self) -> SparseVector:
-        share = self.epsilon * BOUND_EPSILON_SHARE
+        share = self._part * BOUND_EPSILON_SHARE
         moved = 1 if self.neighbours is Neighbours.ADD_REMOVE else 2
         threshold, answers = share * _THRESHOLD_SHARE, share * (1 - _THRESHOLD_SHARE)
         silent = SparseVector(0, 1, moved, threshold, answers, self.neighbours)

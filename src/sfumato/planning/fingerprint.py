@@ -11,6 +11,7 @@ from sfumato.analysis.private_query import PrivateQuery
 from sfumato.caches import SameObjects
 from sfumato.language.rel_nodes import MaterializedNode, nodes
 from sfumato.language.scalar import address, walk
+from sfumato.mechanisms.bounded_flow import BoundedFlow
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.max_norm import MaxNormPart
 from sfumato.mechanisms.meetings import Meetings
@@ -83,6 +84,8 @@ def _reached(group: GroupPlan) -> Iterator[list[object]]:
         match choice.mechanism:
             case MatchedCount(limits, cells):
                 yield [choice.name, limits, cells]
+            case BoundedFlow(most, _, _, cells):
+                yield [choice.name, "flow", most, cells]
             case Quantiles(ends=True):  # ends that were chosen by another rule are good for other levels
                 yield [choice.name, "ends", str(ENDS_FAILURE)]
             case Meetings(_, sides, several):

@@ -14,6 +14,7 @@ from sfumato.analysis.private_query import Cell, Group, Key
 from sfumato.caches import SameObjects
 from sfumato.language.rel_nodes import RelNode
 from sfumato.language.scalar import Scalar
+from sfumato.mechanisms.bounded_flow import BoundedFlow
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.matched_count import MatchedCount
@@ -41,7 +42,7 @@ _MAX_SHARED_KEYS = 256
 _MAX_SHARED_NOISES = 16
 """Maximum number of mechanisms that the plans of one question share: those of one price, about."""
 Placed = TypeVar("Placed")
-Choosing = Quantiles | PermuteAndFlip | Meetings | MatchedCount
+Choosing = Quantiles | PermuteAndFlip | Meetings | MatchedCount | BoundedFlow
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from sfumato.accounting.gaussian_curve import least_common_factor
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.caches import SameObjects, remembered
 from sfumato.certified.enclosure import Enclosure, enclose, lower, refine
+from sfumato.mechanisms.bounded_flow import BoundedFlow
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
@@ -30,6 +31,7 @@ from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
+from sfumato.planning.aggregates.bounded_flow import flow_mechanism
 from sfumato.planning.aggregates.cross_unit_count import sides_of
 from sfumato.planning.budget_split import (
     GAUSSIAN_ROOT,
@@ -63,7 +65,8 @@ _FINE = 10**12
 _MOST_GAIN = Fraction(1, 2)
 """The exact curve needs more than this part of the variance that zCDP asks for, wherever anybody looked."""
 
-Mechanism = Laplace | Gaussian | MaxNormPart | Quantiles | PermuteAndFlip | Meetings | MatchedCount
+PrivateChoice = Quantiles | PermuteAndFlip | Meetings | MatchedCount | BoundedFlow
+Mechanism = Laplace | Gaussian | MaxNormPart | PrivateChoice
 Noise = tuple[tuple[GroupPlan, ...], PrivacyLoss]
 """The groups with their mechanisms, and what they cost together."""
 
@@ -412,14 +415,16 @@ def round_up_to_12_digits(value: Fraction) -> Fraction:
     return Fraction(_UP.divide(Decimal(value.numerator), Decimal(value.denominator)))
 
 
-def choice_of(one: Measurement, epsilon: Fraction) -> Quantiles | PermuteAndFlip | Meetings | MatchedCount:
+def choice_of(one: Measurement, epsilon: Fraction) -> PrivateChoice:
     """Return the choice that costs so much, over all cells together.
 
-    Proof: proofs/quantiles.md, proofs/elastic_joins.md, proofs/matching.md.
+    Proof: proofs/quantiles.md, proofs/elastic_joins.md, proofs/matching.md, proofs/two_owners.md.
     """
     neighbours = one.sensitivity.neighbours
     if one.quantity.function is Aggregation.CROSS_UNIT_COUNT:
         return Meetings(epsilon, *sides_of(one.quantity), neighbours)
+    if one.quantity.function is Aggregation.BOUNDED_FLOW:
+        return flow_mechanism(one.quantity, epsilon, neighbours)
     (bucket,) = one.quantity.arguments
     if one.quantity.function is Aggregation.MATCHED:
         limits = tuple(int(limit) for limit in one.quantity.parameters)

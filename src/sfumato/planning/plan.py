@@ -7,6 +7,7 @@ from sfumato.accounting.event import Event, Pure
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.language.rel_nodes import noisy_tables
+from sfumato.mechanisms.bounded_flow import BoundedFlow
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
@@ -96,7 +97,7 @@ class PlannedSelection:
     """Unique within its group, also among `measured`."""
     quantity: Quantity
     weight: int
-    mechanism: Quantiles | PermuteAndFlip | Meetings | MatchedCount
+    mechanism: Quantiles | PermuteAndFlip | Meetings | MatchedCount | BoundedFlow
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from sfumato.accounting.group import group_loss
 from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import integer
+from sfumato.mechanisms.bounded_flow import BOUND_EPSILON_SHARE, BoundedFlow
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.max_norm import MaxNormPart
@@ -316,6 +317,12 @@ def _words(used: list[PlannedMeasurement | PlannedSelection]) -> str:
 def _law(mechanism: Mechanism) -> tuple[str, str]:
     if isinstance(mechanism, Meetings):
         return "discrete Laplace, scale found privately", f"ε = {round_up(mechanism.epsilon)}"
+    if isinstance(mechanism, BoundedFlow):
+        scale = f"{round_up(mechanism.noise(1).scale / 2)} times a person's share"
+        selects, adds = (round_up(mechanism.epsilon * part) for part in (BOUND_EPSILON_SHARE, 1 - BOUND_EPSILON_SHARE))
+        parts = f"ε = {selects} selects the share, ε = {adds} adds noise"
+        groups = f", in {mechanism.cells} groups" if mechanism.cells > 1 else ""
+        return "largest flow, discrete Laplace, scale", f"{scale} ({parts}{groups})"
     if isinstance(mechanism, MatchedCount):
         scale = round_up(mechanism.noise(0).scale)
         return "matching, discrete Laplace, scale", f"{scale} times the values counted per person"

@@ -28,6 +28,7 @@ from sfumato.policy.policy import (
     CsvFormat,
     HiddenUnit,
     Identity,
+    OwnerPair,
     Policy,
     PrivacyUnit,
     Reference,
@@ -119,7 +120,8 @@ def _words_of_tables(tables: SameObjects) -> dict[str, str]:
 def referenced_tables(table: Table) -> list[str]:
     """Return the tables that say whose the rows of a table are, and those that its columns take their keys from."""
     others = [column.values.table for column in table.columns if isinstance(column.values, Reference)]
-    return [*others, table.unit.table] if isinstance(table.unit, UnitPath) else others
+    owners = table.unit.owners if isinstance(table.unit, OwnerPair) else (table.unit,)
+    return [*others, *(owner.table for owner in owners if isinstance(owner, UnitPath))]
 
 
 def _words(tables: Iterable[Table]) -> str:
@@ -217,7 +219,7 @@ def _table(table: Table) -> list[str]:
         lines.append("public = true")
     else:
         rows = f'{{ most = {table.rows_per_unit}, choose = "private" }}' if table.rows_chosen else table.rows_per_unit
-        lines += [f"unit = {_quote_toml(_unit(table.unit))}", f"rows_per_unit = {rows}"]
+        lines += [f"unit = {_unit_value(table.unit)}", f"rows_per_unit = {rows}"]
     if table.stored is not None:
         lines.append(f"from = {_quote_toml(fold_name(table.stored))}")
     if table.groups_per_unit is not None:
@@ -232,6 +234,20 @@ def _table(table: Table) -> list[str]:
     return lines + [_column(column) for column in sorted(table.columns, key=_folded_name)]
 
 
+def _unit_value(unit: PrivacyUnit) -> str:
+    if not isinstance(unit, OwnerPair):
+        return _quote_toml(_unit(unit))
+    return f"[{', '.join(_quote_toml(words) for words in owner_words(unit))}]"
+
+
+def owner_words(unit: OwnerPair) -> list[str]:
+    """Return both owners of a row as a policy writes them; those of one kind in one order, because they have none."""
+    words = [_unit(owner) for owner in unit.owners]
+    if unit.kinds is None:
+        return sorted(words)
+    return sorted(f"{fold_name(kind)}: {word}" for kind, word in zip(unit.kinds, words, strict=True))
+
+
 def _unit(unit: PrivacyUnit) -> str:
     match unit:
         case RowUnit():
@@ -240,7 +256,7 @@ def _unit(unit: PrivacyUnit) -> str:
             return fold_name(column)
         case UnitPath(table, column, here, there):
             return fold_name(f"{table}.{column} via {here} = {there}")
-        case HiddenUnit():
+        case HiddenUnit() | OwnerPair():
             raise AssertionError("a policy that is hashed is whole")
 
 

@@ -53,6 +53,9 @@ def read_cohort(entry: Entry, tables: tuple[Table, ...], neighbours: Neighbours,
     if any(isinstance(other.unit, RowUnit) for other in tables):
         why = "A row that is its own person cannot be found again in the next snapshot, so its cohort cannot be kept."
         raise refuse(entry, 'is written beside a table with unit = "rows".', why, "Name the person by a column.")
+    if any(other.has_two_owners for other in tables):
+        why = "A row of two people would belong to two cohorts, and no proof says which of them pays."
+        raise refuse(entry, "is written beside a table whose rows have two owners.", why, "Remove one of them.")
     if scheme not in _SCHEMES:
         why = "Its engine does not keep the cohorts of people yet."
         raise refuse(

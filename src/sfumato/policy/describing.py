@@ -8,6 +8,7 @@ from sfumato.policy.policy import (
     Column,
     ColumnType,
     HiddenUnit,
+    OwnerPair,
     Reference,
     RowUnit,
     Table,
@@ -32,6 +33,9 @@ def table_words(table: Table) -> str:
             person = f"one person is one {column}"
         case UnitPath(other, column, here, there):
             person = f"one person is one {other}.{column}, by {here} = {there}"
+        case OwnerPair() as pair:
+            most = f"each question selects how many rows of a person count, at most {table.rows_per_unit or 1:,}"
+            return f"each row belongs to two people, {' and '.join(owner_names(pair))}; {most}"
         case HiddenUnit():
             person = "each person is protected"
     rows = table.rows_per_unit or 1
@@ -61,13 +65,31 @@ def units_of(tables: Iterable[Table]) -> str:
                 units.append(f"{table.name}: each {other}.{column}")
             case HiddenUnit():
                 units.append(f"{table.name}: each person")
+            case OwnerPair() as pair:
+                units.append(f"{table.name}: each {' and each '.join(owner_names(pair))}, with all rows they share")
     return "; ".join(units)
+
+
+def owner_names(pair: OwnerPair) -> list[str]:
+    """Return how each owner of a row is named: by its kind, if it has one, and by the column.
+
+    >>> owner_names(OwnerPair(UnitColumn("src"), UnitColumn("dst")))
+    ['src', 'dst']
+    """
+    columns = [
+        owner.column if isinstance(owner, UnitColumn) else f"{owner.table}.{owner.column}" for owner in pair.owners
+    ]
+    if pair.kinds is None:
+        return columns
+    return [f"{kind} ({column})" for kind, column in zip(pair.kinds, columns, strict=True)]
 
 
 def column_words(table: Table, column: Column) -> str:
     """Describe the values of a column and the aggregates it allows."""
     parts = []
-    if isinstance(table.unit, UnitColumn) and fold_name(table.unit.column) == fold_name(column.name):
+    if isinstance(table.unit, OwnerPair) and table.names_people(column.name):
+        parts.append("one of the two people of a row: not shown")
+    elif table.names_people(column.name):
         parts.append("the person: can be counted and joined on, not shown")
     elif isinstance(column.values, Reference):
         parts.append(f"values of {column.values.table}.{column.values.column}")

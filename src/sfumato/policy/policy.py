@@ -154,7 +154,22 @@ class HiddenUnit:
     """The person is named by a column that the reader of this policy may not use: see `rights.visible_policy`."""
 
 
-PrivacyUnit = UnitColumn | UnitPath | RowUnit | HiddenUnit
+@dataclass(frozen=True, slots=True)
+class OwnerPair:
+    """Each row belongs to two people: to one of two kinds each, or to two of the same kind."""
+
+    first: UnitColumn | UnitPath
+    second: UnitColumn | UnitPath
+    kinds: tuple[str, str] | None = None
+    """What people of each kind are called; None where both owners are of the same kind."""
+
+    @property
+    def owners(self) -> tuple[UnitColumn | UnitPath, UnitColumn | UnitPath]:
+        """Both, in the order of the policy."""
+        return self.first, self.second
+
+
+PrivacyUnit = UnitColumn | UnitPath | RowUnit | HiddenUnit | OwnerPair
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +213,16 @@ class Table:
     def public(self) -> bool:
         """Whether the table contains no personal data."""
         return self.unit is None
+
+    @property
+    def has_two_owners(self) -> bool:
+        """Whether each row belongs to two people."""
+        return isinstance(self.unit, OwnerPair)
+
+    def names_people(self, column: str) -> bool:
+        """Whether a column names the person of each row, or one of its two people."""
+        owners = self.unit.owners if isinstance(self.unit, OwnerPair) else (self.unit,)
+        return any(isinstance(one, UnitColumn) and fold_name(one.column) == fold_name(column) for one in owners)
 
     def column(self, name: str) -> Column | None:
         """Return the column of this name in any case, or None."""

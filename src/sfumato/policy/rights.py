@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from sfumato.policy.policy import (
     Column,
     HiddenUnit,
+    OwnerPair,
     Policy,
     PrivacyUnit,
     Reference,
@@ -125,6 +126,9 @@ def _visible_unit(table: Table, unit: PrivacyUnit, rights: Rights) -> PrivacyUni
             named: tuple[tuple[str, str], ...] = ((table.name, column),)
         case UnitPath(other, column, here, there):
             named = ((other, column), (other, there), (table.name, here))
+        case OwnerPair():
+            hidden = any(isinstance(_visible_unit(table, owner, rights), HiddenUnit) for owner in unit.owners)
+            return HiddenUnit() if hidden else unit
         case _:
             return unit
     return unit if all(rights.may_use_column(*name) for name in named) else HiddenUnit()

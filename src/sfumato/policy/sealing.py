@@ -120,6 +120,13 @@ def _check_kind(table: Table, keys: SectionValues) -> None:
             "A sealed store holds private tables only.",
             "Put public tables into a policy of their own, or their columns into the sealed rows.",
         )
+    if table.has_two_owners:
+        raise refuse(
+            keys["unit"],
+            "gives rows two owners.",
+            "A sealed store bounds the rows of one person each, and cannot bound what two people share.",
+            "Keep this table in a policy with source.",
+        )
     if isinstance(table.unit, UnitPath):
         raise refuse(
             keys["unit"],

@@ -158,10 +158,23 @@ _TABLE_KEYS = (
     PolicyKey("public", Flag(), Default(False), "Whether the table contains no personal data.", Hashed.APART),
     PolicyKey(
         "unit",
-        Described("text", {"type": "string", "maxLength": MAX_UNIT_CHARS}),
+        Described(
+            "text, or a list of two texts",
+            {
+                "anyOf": [
+                    {"type": "string", "maxLength": MAX_UNIT_CHARS},
+                    {
+                        "type": "array",
+                        "items": {"type": "string", "maxLength": MAX_UNIT_CHARS},
+                        "minItems": 2,
+                        "maxItems": 2,
+                    },
+                ]
+            },
+        ),
         Default(words="required, unless the table is public"),
         "Whom the table protects: a column, rows (each row is a person), or a path such as "
-        "orders.o_custkey via l_orderkey = o_orderkey.",
+        "orders.o_custkey via l_orderkey = o_orderkey. A list of two is for rows that belong to two people.",
         Hashed.APART,
     ),
     PolicyKey(

@@ -10,6 +10,7 @@ from sfumato.policy.kinds import SectionValues
 from sfumato.policy.policy import (
     Column,
     ColumnType,
+    OwnerPair,
     PrivacyUnit,
     Reference,
     RowUnit,
@@ -21,6 +22,7 @@ from sfumato.policy.policy import (
 )
 from sfumato.policy.sealing import check_unsealed, sealed_table
 from sfumato.policy.table_keys import MAX_COLUMNS, MAX_UNIT_CHARS, TABLE
+from sfumato.policy.two_owners import check_owner_pair, read_owner_pair
 
 _EXAMPLE = 'unit = "orders.o_custkey via l_orderkey = o_orderkey"'
 REMOVED_ROWS = "removed_rows"
@@ -66,7 +68,10 @@ def _plain_table(name: str, keys: SectionValues) -> Table:
             "The policy must say whom each table is about; sfumato does not guess it.",
             'Add unit = "COLUMN" (one value, one person) or unit = "rows" (each row is a person), or public = true.',
         )
-    unit = _unit(keys["unit"], columns)
+    unit = _read_unit(keys["unit"], columns)
+    if isinstance(unit, OwnerPair):
+        check_owner_pair(keys, columns)
+        return Table(name, columns, unit, keys.values["rows_per_unit"][0], **fields)
     rows, rows_chosen = _rows_per_unit(keys, unit, columns)
     _check_totals(keys, unit, columns, rows_chosen)
     groups, groups_chosen = keys.values["groups_per_unit"] or (None, False)
@@ -126,8 +131,13 @@ def _check_public(columns: tuple[Column, ...], keys: SectionValues) -> None:
             )
 
 
-def _unit(entry: Entry, columns: tuple[Column, ...]) -> PrivacyUnit:
-    words = text(entry, MAX_UNIT_CHARS).strip()
+def _read_unit(entry: Entry, columns: tuple[Column, ...]) -> PrivacyUnit:
+    if isinstance(entry.value, list):
+        return read_owner_pair(entry, columns, lambda below, words: _unit(below, words, columns))
+    return _unit(entry, text(entry, MAX_UNIT_CHARS).strip(), columns)
+
+
+def _unit(entry: Entry, words: str, columns: tuple[Column, ...]) -> PrivacyUnit:
     declared = _find(columns, words)
     if fold_name(words) == "rows":
         if declared is not None:
@@ -228,7 +238,31 @@ def _resolve_references(table: Table, entry: Entry, tables: dict[str, Table]) ->
     unit = table.unit
     if isinstance(unit, UnitPath):
         unit = _find_path(unit, _entry_at(entry, "unit"), table, tables)
+    if isinstance(unit, OwnerPair):
+        place = _entry_at(entry, "unit")
+        first, second = (_resolved_owner(owner, place, table, tables) for owner in unit.owners)
+        unit = replace(unit, first=first, second=second)
+        types = [_owner_type(owner, table, tables) for owner in unit.owners]
+        if unit.kinds is None and types[0] is not types[1]:
+            raise refuse(
+                place,
+                f"names one owner by type {types[0]} and the other by type {types[1]}.",
+                "Owners of the same kind are compared, and values of different types are never equal.",
+                'Declare both with one type, or name two kinds: unit = ["KIND: …", "KIND: …"].',
+            )
     return replace(table, columns=columns, unit=unit)
+
+
+def _resolved_owner(
+    owner: UnitColumn | UnitPath, entry: Entry, table: Table, tables: dict[str, Table]
+) -> UnitColumn | UnitPath:
+    return _find_path(owner, entry, table, tables) if isinstance(owner, UnitPath) else owner
+
+
+def _owner_type(owner: UnitColumn | UnitPath, table: Table, tables: dict[str, Table]) -> ColumnType | None:
+    named = tables[fold_name(owner.table)] if isinstance(owner, UnitPath) else table
+    column = named.column(owner.column)
+    return None if column is None else column.type
 
 
 def _with_keys(column: Column, entry: Entry, tables: dict[str, Table]) -> Column:

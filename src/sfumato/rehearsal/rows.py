@@ -18,6 +18,7 @@ import pyarrow as pa
 from sfumato.policy.policy import (
     Column,
     ColumnType,
+    OwnerPair,
     Policy,
     Reference,
     RowUnit,
@@ -62,12 +63,16 @@ def _targets_first(policy: Policy) -> Iterator[Table]:
     waiting = sorted(policy.tables, key=lambda table: not table.public)
     given: set[str] = set()
     while waiting:
-        table = next(
-            table for table in waiting if not isinstance(table.unit, UnitPath) or fold_name(table.unit.table) in given
-        )
+        table = next(table for table in waiting if {fold_name(path.table) for path in _paths(table)} <= given)
         waiting.remove(table)
         given.add(fold_name(table.name))
         yield table
+
+
+def _paths(table: Table) -> list[UnitPath]:
+    """Return the paths that lead to the people of a table."""
+    owners = table.unit.owners if isinstance(table.unit, OwnerPair) else (table.unit,)
+    return [owner for owner in owners if isinstance(owner, UnitPath)]
 
 
 @dataclass(slots=True)
@@ -100,6 +105,8 @@ class _SyntheticTables:
 
     def _private_values(self, table: Table, columns: Iterable[Column]) -> dict[str, list[Any]]:
         keys = self._key_columns(table)
+        if isinstance(table.unit, OwnerPair):
+            return self._paired_values(table, columns)
         if isinstance(table.unit, UnitPath):
             leading = self.made[fold_name(table.unit.table)].num_rows
             owner = np.repeat(np.arange(leading), self._rows_each(table, leading))
@@ -119,14 +126,26 @@ class _SyntheticTables:
                 values[column.name] = self._drawn(table, column, len(owner))
         return values
 
+    def _paired_values(self, table: Table, columns: Iterable[Column]) -> dict[str, list[Any]]:
+        """Return rows between two people each."""
+        count = int(self._rows_each(table, REHEARSED_PEOPLE).sum())
+        paths = {fold_name(path.here): path for path in _paths(table)}
+        values: dict[str, list[Any]] = {}
+        for column in columns:
+            drawn = _numbers(f"{table.name}/{column.name}/owner", count, REHEARSED_PEOPLE)
+            if (path := paths.get(fold_name(column.name))) is not None:
+                found = self.made[fold_name(path.table)].column(self._spelled(path)).to_pylist()
+                values[column.name] = [_converted(column, found[place % len(found)]) for place in drawn.tolist()]
+            elif table.names_people(column.name):
+                values[column.name] = [_running(column, place) for place in drawn.tolist()]
+            else:
+                values[column.name] = self._drawn(table, column, count)
+        return values
+
     def _key_columns(self, table: Table) -> set[str]:
         """Return the columns that the paths of other tables lead to: each value belongs to one row."""
-        units = (other.unit for other in self.policy.tables)
-        return {
-            fold_name(unit.there)
-            for unit in units
-            if isinstance(unit, UnitPath) and fold_name(unit.table) == fold_name(table.name)
-        }
+        paths = (path for other in self.policy.tables for path in _paths(other))
+        return {fold_name(path.there) for path in paths if fold_name(path.table) == fold_name(table.name)}
 
     def _spelled(self, unit: UnitPath) -> str:
         target = self.policy.table(unit.table)

@@ -7,8 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
-from sfumato.engines.aggregates import BucketWeights, Held, KeyFrequencies
+from sfumato.engines.aggregates import BucketWeights, Held, KeyFrequencies, PairsByCell, no_pairs
 from sfumato.mechanisms.answers import Answers
+from sfumato.mechanisms.bounded_flow import BoundedFlow
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
@@ -43,6 +44,8 @@ def cell_choice(one: PlannedSelection) -> CellChoice:
             return _Limits(mechanism)
         case Meetings() as mechanism:
             return _Crowds(mechanism)
+        case BoundedFlow() as mechanism:
+            return _Flows(mechanism)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,7 @@ class _Crowds:
     mechanism: Meetings
 
     def release(self, held: Held | None, places: Sequence[int], source: Source) -> NoisyValues:
-        if isinstance(held, BucketWeights):
+        if isinstance(held, BucketWeights | PairsByCell):
             raise AssertionError("people meet by keys")
         return self.mechanism.release([() if held is None else held.for_cell(place) for place in places], source)
 
@@ -113,8 +116,29 @@ class _Crowds:
         return sum(entropy_bits(DiscreteLaplace(scale)) for scale in scales)
 
 
+@dataclass(frozen=True, slots=True)
+class _Flows:
+    """The bound on one person's share, and twice the noisy total within it."""
+
+    mechanism: BoundedFlow
+
+    def release(self, held: Held | None, places: Sequence[int], source: Source) -> NoisyValues:
+        if held is not None and not isinstance(held, PairsByCell):
+            raise AssertionError("flows are of pairs")
+        if len(places) > self.mechanism.cells:
+            raise AssertionError("each cell that is measured was priced")
+        cells = (no_pairs() if held is None else held.for_cell(place) for place in places)
+        released = (self.mechanism.release(pairs, source) for pairs in cells)
+        return tuple((one.bound, one.doubled_total) for one in released)
+
+    def entropy(self, numbers: Sequence[int], cells: int) -> float:
+        """Return what the noise has that they found for themselves, and the choice of the bound."""
+        noise = sum(entropy_bits(DiscreteLaplace(self.mechanism.noise(bound).scale)) for bound in numbers[::2])
+        return noise + log2(len(self.mechanism.bounds)) * cells
+
+
 def _buckets(held: Held | None, place: int) -> tuple[Answers, Answers]:
     """Return the buckets of one cell that hold something, and what they hold."""
-    if isinstance(held, KeyFrequencies):
+    if isinstance(held, KeyFrequencies | PairsByCell):
         raise AssertionError("what is chosen among buckets holds buckets")
     return (_NOTHING, _NOTHING) if held is None else held.for_cell(place)

@@ -5,9 +5,11 @@ from fractions import Fraction
 
 from sfumato.accounting.loss import round_up
 from sfumato.language.outside import read_outside
+from sfumato.mechanisms.bounded_flow import BOUND_EPSILON_SHARE
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.planning.accuracy_target import CONFIDENCE
+from sfumato.planning.aggregates.bounded_flow import BoundedFlowColumn
 from sfumato.planning.aggregates.cross_unit_count import CrossUnitCountColumn
 from sfumato.planning.aggregates.distinct_count import DistinctCountColumn
 from sfumato.planning.notes.note import Note, NoteRank, few_at_a_time
@@ -15,6 +17,7 @@ from sfumato.planning.notes.truncation import TRUNCATION_BIAS
 from sfumato.planning.outside_cells import IN_NO_GROUP, outside_note
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
 from sfumato.query.functions import Aggregation
+from sfumato.release.aggregates.bounded_flow import flow_mechanism_of, selected_bounds
 from sfumato.release.aggregates.distinct_count import chosen_limits, mechanism_of
 from sfumato.release.bounding.selection import ABOVE, has_tail_correction
 from sfumato.release.intervals.confidence import EvaluatedAnswer, columns_without_interval
@@ -60,6 +63,7 @@ def _result_notes(plan: Plan, released: ReleasedGroups, answered: EvaluatedAnswe
     yield from _selected_bounds(plan, released)
     yield from _cross_unit_counts(released)
     yield from _distinct_counts(released)
+    yield from _flow_bounds(released)
     yield from _outside(released)
     if answered.chosen_by_noise:
         yield Note(NoteRank.MEANING, SELECTED)
@@ -156,6 +160,24 @@ def _distinct_count(column: DistinctCountColumn, limits: Sequence[int], mechanis
     if column.values is None or missed < column.values:
         added = f"{added}, and twice the limit would add fewer than {missed:,} with probability 95 %"
     return Note(NoteRank.MEANING, f"{counted} {added}; the interval covers all missing values.")
+
+
+def _flow_bounds(released: ReleasedGroups) -> Iterator[Note]:
+    """Say how much of one person counts where rows have two owners, and what that cost."""
+    for group, found in released:
+        for one in group.derived:
+            if isinstance(one, BoundedFlowColumn) and found.keys:
+                measured = {name: integers(values) for name, values in found.columns}
+                bounds = sorted(set(selected_bounds(one, measured)))
+                least, most = (_number(bound * one.step) for bound in (bounds[0], bounds[-1]))
+                share = least if least == most else f"{least} to {most}"
+                price = round_up(flow_mechanism_of(group, one).epsilon * BOUND_EPSILON_SHARE)
+                what = f"row{'s' * (share != '1')} per person" if one.counts_rows else "per person in a sum"
+                text = (
+                    f"{_SELECTED_BOUND} {share} {what} (ε = {price} of the price). Each row counts for both of its "
+                    "owners. What lies beyond the bound is not in the total; intervals(bias=True) covers it."
+                )
+                yield Note(NoteRank.LACK, text)
 
 
 def _number(amount: Fraction) -> str:

@@ -18,7 +18,7 @@ _BY_STATUS: Mapping[int, tuple[str, ...]] = {
     422: (
         *("engine_failed", "free_limit", "imperfect_source", "keys_need_delta", "loosened_policy", "mixed_neighbours"),
         *("query_too_large", "raw_rows", "unbounded_sum", "unit_revealed", "unreachable_margin", "unsafe_join"),
-        *("unsupported_event", "unsupported_sql"),
+        *("two_owners", "unsupported_event", "unsupported_sql"),
     ),
     429: ("busy", "too_many_requests"),
     503: (

@@ -4,9 +4,11 @@ from datetime import date, datetime
 from fractions import Fraction
 
 from sfumato.analysis.catalog import Catalog, Field, decode_literal
+from sfumato.policy.canonical import owner_words
 from sfumato.policy.policy import (
     Column,
     HiddenUnit,
+    OwnerPair,
     Policy,
     PrivacyUnit,
     Reference,
@@ -61,8 +63,10 @@ def column_document(field: Field, declared: Column | None) -> Document:
     return document
 
 
-def _unit(unit: PrivacyUnit) -> str:
+def _unit(unit: PrivacyUnit) -> str | list[str]:
     match unit:
+        case OwnerPair():
+            return owner_words(unit)
         case RowUnit():
             return "rows"
         case UnitColumn(column):

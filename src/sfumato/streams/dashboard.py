@@ -16,6 +16,7 @@ import numpy as np
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import Key, visible_key
+from sfumato.analysis.two_owners import is_flow, refuse_two_owners
 from sfumato.database import Database
 from sfumato.engines.salt import read_salt
 from sfumato.engines.snapshot_paths import places_of
@@ -27,6 +28,7 @@ from sfumato.mechanisms.answers import Answers
 from sfumato.planning.noise import concentrated_loss
 from sfumato.planning.plan import PlannedMeasurement
 from sfumato.prepare import Prepared, RequestedPrice
+from sfumato.query.expression import NOWHERE
 from sfumato.query.parse import parse
 from sfumato.randomness.source import Source
 from sfumato.release.decode import decode
@@ -282,6 +284,8 @@ def _require_publishable(query: _StreamQuery) -> None:
             "A stream has the same bounds and the same noise at every step.",
             "Ask the owner for a table with plain `rows_per_unit` and `bounds`.",
         )
+    if any(is_flow(group.group) for group in plan.groups):
+        raise refuse_two_owners("rows with two owners cannot be published as a stream.", NOWHERE, "Ask for each total.")
     plain = (
         len(plan.groups) == 1
         and isinstance(plan.private.outcome.source, InputNode)

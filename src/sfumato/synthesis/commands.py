@@ -9,7 +9,7 @@ from pyarrow import csv, ipc, parquet
 from sfumato.database import Database
 from sfumato.errors import BadParameter, UnknownName, quote_value
 from sfumato.ledger.budget import same_usage, used_text
-from sfumato.policy.policy import Column, Table, UnitColumn
+from sfumato.policy.policy import Column, Table
 from sfumato.synthesis.report import MARK, page
 from sfumato.synthesis.synthesize import synthesize
 from sfumato.terminal.exports import check_apart
@@ -75,8 +75,7 @@ def measurable_columns(database: Database, table: str) -> list[str]:
 
 
 def _has_cells(table: Table, column: Column) -> bool:
-    named = isinstance(table.unit, UnitColumn) and table.column(table.unit.column) is column
-    return not named and (column.values is not None or column.grid is not None)
+    return not table.names_people(column.name) and (column.values is not None or column.grid is not None)
 
 
 def check_files(database: Database, output: Path, paper: Path) -> None:

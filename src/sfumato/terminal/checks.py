@@ -17,7 +17,8 @@ from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal
 from sfumato.ledger.windows import unlimited_text
 from sfumato.planning.quote import make_quote
-from sfumato.policy.policy import Column, ColumnType, Policy, Reference, RowUnit, Table, UnitColumn, UnitPath
+from sfumato.policy.describing import owner_names
+from sfumato.policy.policy import Column, ColumnType, OwnerPair, Policy, Reference, RowUnit, Table, UnitColumn, UnitPath
 from sfumato.policy_draft.accuracy import SHARE, estimate_budget_use
 from sfumato.policy_draft.naming import Names, own_key
 from sfumato.prepare import RequestedPrice
@@ -113,13 +114,15 @@ def _likely_key(table: Table, others: list[str]) -> str | None:
     """Return a column that looks like the key of a table's rows and is not declared as one."""
     key = own_key(Names(table.name, tuple(column.name for column in table.columns)), others)
     column = None if key is None else table.column(key)
-    if column is None or column.unique or (table.rows_per_unit or 1) == 1 or table.unit == UnitColumn(column.name):
+    if column is None or column.unique or (table.rows_per_unit or 1) == 1 or table.has_two_owners:
+        return None
+    if table.unit == UnitColumn(column.name):
         return None
     return column.name
 
 
 def _is_unbounded(table: Table, column: Column) -> bool:
-    return table.unit != UnitColumn(column.name)
+    return not table.names_people(column.name)
 
 
 def _whom(table: Table) -> str:
@@ -132,6 +135,9 @@ def _whom(table: Table) -> str:
             return f"one {escape_unprintable(column)}, found in {escape_unprintable(other)}: {rows}{groups}"
         case RowUnit():
             return "each row is a separate person"
+        case OwnerPair() as pair:
+            owners = escape_unprintable(" and one ".join(owner_names(pair)))
+            return f"one {owners} per row: {rows}, as many as each question selects"
     return "public, no personal data: exact and free"
 
 
@@ -183,6 +189,11 @@ def _never(policy: Policy, private: list[Table]) -> Iterator[str]:
     ]
     if names:
         yield f"{', '.join(names)}: columns that name people are counted and joined, never shown or grouped by"
+    for table in private:
+        if table.has_two_owners:
+            yield escape_unprintable(
+                f"{table.name}: anything but counts and sums of its rows, because each belongs to two people"
+            )
     yield "columns that the policy does not declare"
     for table in private:
         if isinstance(table.unit, UnitColumn) and (table.rows_per_unit or 1) > 1:

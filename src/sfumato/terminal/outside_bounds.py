@@ -13,7 +13,7 @@ from sfumato.engines.sql.column import keeps_outside
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal
 from sfumato.planning.aggregates.count import CountColumn
-from sfumato.policy.policy import Column, Table, UnitColumn, Value, fold_name
+from sfumato.policy.policy import Column, Table, Value
 from sfumato.prepare import RequestedPrice
 from sfumato.release.rendering.escaping import escape_unprintable
 
@@ -66,12 +66,9 @@ def outside_text(found: Sequence[OutsideColumn]) -> str:
 
 
 def _bounded(table: Table) -> list[Column]:
-    own = fold_name(table.unit.column) if isinstance(table.unit, UnitColumn) else None
-    return [
-        column
-        for column in table.columns
-        if not table.public and fold_name(column.name) != own and keeps_outside(column)
-    ]
+    if table.public or table.has_two_owners:  # a total of shares is no count of rows
+        return []
+    return [column for column in table.columns if not table.names_people(column.name) and keeps_outside(column)]
 
 
 def _counts(database: Database, table: Table, columns: Sequence[Column]) -> list[int]:

@@ -108,7 +108,7 @@ def typical_questions(policy: Policy) -> Iterator[str]:
 
 
 def _of_table(table: Table) -> Iterator[str]:
-    columns = [column for column in table.columns if table.unit != UnitColumn(column.name)]
+    columns = [column for column in table.columns if not table.names_people(column.name)]
     keys = [quoted(column.name) for column in columns if _is_key(column)][:3]
     summed = sorted((column for column in columns if _is_summed(column)), key=_is_key)  # first what nobody groups by
     numbers = [quoted(column.name) for column in summed][:3]
@@ -116,6 +116,10 @@ def _of_table(table: Table) -> Iterator[str]:
     several = isinstance(table.unit, UnitColumn) and (table.rows_per_unit or 1) > 1
     source = quoted(table.name)
     yield _select("COUNT(*)", source)
+    if table.has_two_owners:  # totals, and nothing else
+        yield from (_select(f"SUM({number})", source) for number in numbers[:1])
+        yield from (_select("COUNT(*)", source, key) for key in keys[:1])
+        return
     yield from (_select(f"AVG({number})", source) for number in numbers[:1])
     yield from (_select("COUNT(*)", source, key) for key in keys[:1])
     yield from (_select(f"SUM({number})", source) for number in numbers[:1])

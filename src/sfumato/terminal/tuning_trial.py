@@ -150,13 +150,15 @@ def _without_bounds(table: Table) -> Table:
 
 def has_cap(table: Table) -> bool:
     """Tell whether a table bounds the rows of a person."""
+    if table.has_two_owners:  # each question selects how much of a person counts
+        return False
     own = table.column(table.unit.column) if isinstance(table.unit, UnitColumn) else None
     return not (table.public or isinstance(table.unit, RowUnit) or (own is not None and own.unique))
 
 
 def is_tuned(table: Table, column: Column) -> bool:
     """Tell whether the bounds of a column are tried."""
-    own = table.unit == UnitColumn(column.name)
+    own = table.names_people(column.name)
     return not own and column.type in _SUMMED and column.bounds is not None and column.values is None
 
 

@@ -10,8 +10,8 @@ import pytest
 from tests.engines.spark.running import FLAGS, LAWS, MORE
 
 SUITES = (
-    "cut",
-    "levels",
+    "truncation_losses",
+    "candidate_bounds",
     "bounded_copy",
     "engine",
     "public",
@@ -20,6 +20,7 @@ SUITES = (
     "totality_numbers",
     "totality_texts",
     "totality_times",
+    "two_owners",
 )
 
 

@@ -11,12 +11,13 @@ from sfumato.engines.duckdb.connection import BEFORE, COPY, STAGE, execute
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.source import SourceTable
 from sfumato.engines.engine import Progress
-from sfumato.engines.sql.bounded_copy import CopiedColumn, CopiedTable, bounded_table, count_rows, require_all
+from sfumato.engines.sql.bounded_copy import CopiedColumn, CopiedTable, count_rows, require_all
 from sfumato.engines.sql.build_protocol import source_table
 from sfumato.engines.sql.builder import create_table_as, delete, insert_select, select
 from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import quoted
+from sfumato.engines.sql.private_tables import write_private_table
 from sfumato.policy.policy import Column, Policy, Table, fold_name
 
 
@@ -95,7 +96,7 @@ def build_table(build: Build, table: Table, progress: Progress) -> list[CopiedTa
     if table.public:
         progress("copy", table.name)
         return [_public(build, table)]
-    return bounded_table(build, table, progress)
+    return write_private_table(build, table, progress)
 
 
 def _public(build: Build, table: Table) -> CopiedTable:

@@ -87,7 +87,7 @@ def added_files(policy: Policy, before: PreviousCopy, now: MarkedFiles) -> dict[
     for table in policy.tables:
         new = grown.get(fold_name(table.name))
         losses = policy.budget.truncation is None or fold_name(table.name + CUT) in before.copied
-        if new is not None and not table.public and losses and _is_alone(table, grown):
+        if new is not None and not (table.public or table.has_two_owners) and losses and _is_alone(table, grown):
             added[fold_name(table.name)] = tuple(sorted(new))
     return added
 

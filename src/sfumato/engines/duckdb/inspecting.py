@@ -23,7 +23,7 @@ from sfumato.engines.sql.builder import select, subquery
 from sfumato.engines.sql.column import Kind, Part
 from sfumato.engines.sql.inspecting import Inspection
 from sfumato.engines.sql.names import literal
-from sfumato.policy.policy import Column, ColumnType, Policy, Table, UnitColumn, fold_name
+from sfumato.policy.policy import Column, ColumnType, Policy, Table
 from sfumato.policy.schemes import reads_csv
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
@@ -96,7 +96,7 @@ def _texts(
     connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table, column: Column, part: Part, raw: str
 ) -> str:
     """Return what to tell about a column of text that reads as another type; empty where there is nothing."""
-    named = isinstance(table.unit, UnitColumn) and fold_name(table.unit.column) == fold_name(column.name)
+    named = table.names_people(column.name)
     if column.type is not ColumnType.TEXT or column.values is not None or column.unique or named:
         return ""
     if part.column(column.name).kind is not Kind.RAW:

@@ -16,9 +16,10 @@ from sfumato.engines.public_store import write_public_store
 from sfumato.engines.snapshot_manifest import keyed_digest
 from sfumato.engines.snapshot_paths import places_of
 from sfumato.engines.snapshots import BuildDirectory, identity_of
-from sfumato.engines.sql.bounded_copy import CopiedTable, bounded_tables
+from sfumato.engines.sql.bounded_copy import CopiedTable
 from sfumato.engines.sql.builder import select
 from sfumato.engines.sql.names import literal, quoted
+from sfumato.engines.sql.private_tables import write_private_tables
 from sfumato.errors import Refusal
 from sfumato.policy.policy import Policy
 
@@ -102,7 +103,7 @@ class ServerCopying:
         }
         build = ServerBuild(connection, identity, self.policy, sources, counts)
         build.bring_salt(salt)
-        copied = bounded_tables(build, progress)
+        copied = write_private_tables(build, progress)
         cohorts = None if self.policy.cohort is None else write_cohorts(build, salt)
         build.drop(["salt"])
         build.create_table_as(relation(identity, MARKER), "SELECT 1 AS here")

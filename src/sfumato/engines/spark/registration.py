@@ -24,9 +24,10 @@ from sfumato.engines.spark.build import ROWS, SparkBuild, public_rows, view_name
 from sfumato.engines.spark.cohorts import write_cohorts
 from sfumato.engines.spark.connection import execute, session
 from sfumato.engines.spark.source import files_in_catalog, folder_of, is_catalog, read_files, read_schema
-from sfumato.engines.sql.bounded_copy import CopiedTable, bounded_tables
+from sfumato.engines.sql.bounded_copy import CopiedTable
 from sfumato.engines.sql.builder import select
 from sfumato.engines.sql.column import Part
+from sfumato.engines.sql.private_tables import write_private_tables
 from sfumato.errors import EngineFailed
 from sfumato.policy.policy import Policy, fold_name
 from sfumato.secure_files import publish, sync_folder
@@ -158,7 +159,7 @@ class SparkCopying:
                 record_engine_failure("A file differs although its mark does not: everything is read again.")
                 raise EngineFailed()
             build.bring_salt(salt)
-            copied = bounded_tables(build, progress)
+            copied = write_private_tables(build, progress)
             cohorts = None
             if policy.cohort is not None:
                 cohorts = write_cohorts(build, aside.kept_cohorts, salt, self.limits)

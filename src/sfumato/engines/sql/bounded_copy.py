@@ -37,7 +37,7 @@ from sfumato.engines.sql.sampling_order import rehash_duplicate, row_hash
 from sfumato.engines.sql.staging import are_read_again, rows_named, rows_of, rows_with_owners, stage_rows
 from sfumato.errors import BadSource
 from sfumato.planning.bounding.truncation import CUT
-from sfumato.policy.policy import Column, ColumnType, Table, UnitColumn, UnitPath, fold_name
+from sfumato.policy.policy import Column, ColumnType, OwnerPair, Table, UnitColumn, UnitPath, fold_name
 from sfumato.policy.tables import REMOVED_ROWS
 
 _STAGED = ("rows", "found", "units", "pairs", "owners", "crowded", "chosen", "lost", "arrived", "known", "people")
@@ -75,17 +75,6 @@ class CopiedTable:
     columns: tuple[CopiedColumn, ...]
     unit: str | None
     """None in a public table, and where each row is a person."""
-
-
-def bounded_tables(build: Building, progress: Progress) -> list[CopiedTable]:
-    """Write every private table of the copy; what is public is copied by another engine."""
-    copied: list[CopiedTable] = []
-    for table in build.policy.tables:
-        if table.public:
-            progress("copy", table.name)
-        else:
-            copied += bounded_table(build, table, progress)
-    return copied
 
 
 def bounded_table(build: Building, table: Table, progress: Progress) -> list[CopiedTable]:
@@ -136,6 +125,8 @@ def unit_column(table: Table) -> str | None:
             return column
         case UnitPath():
             return PATH_UNIT
+        case OwnerPair():
+            raise AssertionError("rows with two owners are not bounded owner by owner")
     return None
 
 

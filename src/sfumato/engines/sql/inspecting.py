@@ -9,7 +9,18 @@ from sfumato.engines.inspection import InspectedCap, InspectedColumn, InspectedT
 from sfumato.engines.sql.builder import select, subquery, union_all
 from sfumato.engines.sql.column import Kind, Part, ValueForms, keyed
 from sfumato.engines.sql.dialect import Dialect
-from sfumato.policy.policy import Column, ColumnType, Policy, Reference, RowUnit, Table, UnitColumn, UnitPath, fold_name
+from sfumato.policy.policy import (
+    Column,
+    ColumnType,
+    OwnerPair,
+    Policy,
+    Reference,
+    RowUnit,
+    Table,
+    UnitColumn,
+    UnitPath,
+    fold_name,
+)
 
 NULL_WORDS = ("NA", "N/A", "NULL", "null", "None", "NaN", "nan", "-", "?", ".")
 """What people write in text files where a value is missing."""
@@ -69,6 +80,8 @@ def _table(source: Inspection, table: Table) -> InspectedTable:
     [rows] = source.counts(select("count(*)", subquery(source.rows(table.name, lambda _: ["1 AS one"]), "s")))
     if isinstance(table.unit, RowUnit):
         return InspectedTable(table.name, rows, 0, rows, 0, 0, 0)
+    if isinstance(table.unit, OwnerPair):
+        return _paired(source, table, table.unit, rows)
     unique = [column for column in table.columns if column.unique and table.unit != UnitColumn(column.name)]
     named = _named(source, table, unique)
     most, sole = _rows_that_count(table)
@@ -89,6 +102,37 @@ def _table(source: Inspection, table: Table) -> InspectedTable:
         [shared] = source.counts(select("count(*)", subquery(owners, "g")))
         return replace(found, shared_keys=shared, key_column=f"{table.unit.table}.{table.unit.there}")
     return found
+
+
+def _paired(source: Inspection, table: Table, pair: OwnerPair, rows: int) -> InspectedTable:
+    """Return the same where rows have two owners: none is cut, and those without one of them are in no answer."""
+    keys = [owner.column if isinstance(owner, UnitColumn) else owner.here for owner in pair.owners]
+    declared = [_declared(source, table.name, key) for key in keys]
+    named = source.rows(
+        table.name,
+        lambda part: [f"{source.reading.unit(key, part.column(key.name))} AS k{at}" for at, key in enumerate(declared)],
+    )
+    joined, names, shared, key_column = subquery(named, "r"), list[str](), 0, ""
+    for at, owner in enumerate(pair.owners):
+        names.append(f"r.k{at}" if isinstance(owner, UnitColumn) else f"p{at}.u")
+        if isinstance(owner, UnitPath):
+            joined += f" LEFT JOIN {subquery(_pairs(source, owner), f'p{at}')} ON r.k{at} = p{at}.k"
+            several = select("k", subquery(_pairs(source, owner), "s"), group_by="k", having="count(*) > 1")
+            [found] = source.counts(select("count(*)", subquery(several, "g")))
+            shared, key_column = shared + found, f"{owner.table}.{owner.there}" if found else key_column
+    both = select([f"{name} AS u{at}" for at, name in enumerate(names)], joined)
+    owned = [f"u{at} IS NOT NULL" for at in (0, 1)]
+    [kept] = source.counts(select("count(*)", subquery(both, "b"), where=owned))
+    kinds = (0, 1) if pair.kinds is not None else (0, 0)
+    second = owned if pair.kinds is not None else [*owned, "u0 <> u1"]  # a row with oneself is one row
+    sides = [
+        select(f"{kind} AS kind, u{at} AS u", subquery(both, "b"), where=tests)
+        for at, (kind, tests) in enumerate(zip(kinds, (owned, second), strict=True))
+    ]
+    each = select("kind, u, count(*) AS n", subquery(union_all(sides), "s"), group_by=["kind", "u"])
+    most = table.rows_per_unit or 1
+    people, over = source.counts(select(f"count(*), {_count_if(f'n > {most}')}", subquery(each, "g")))
+    return InspectedTable(table.name, rows, max(rows - kept, 0), people, over, 0, 0, (), shared, key_column)
 
 
 def _rows_that_count(table: Table) -> tuple[int, bool]:
@@ -134,7 +178,7 @@ def _columns(source: Inspection, table: Table) -> Iterator[InspectedColumn]:
 
 def _is_clipped(table: Table, column: Column) -> bool:
     summed = column.type in (ColumnType.INTEGER, ColumnType.DECIMAL) and column.values is None
-    return summed and column.bounds is not None and table.unit != UnitColumn(column.name)
+    return summed and column.bounds is not None and not table.names_people(column.name)
 
 
 def _lost_sums(source: Inspection, table: Table, columns: list[Column]) -> Iterator[tuple[int, int, int]]:
@@ -143,7 +187,7 @@ def _lost_sums(source: Inspection, table: Table, columns: list[Column]) -> Itera
         return
     free = [replace(column, bounds=None) for column in columns]
     dialect, (most, _) = source.dialect, _rows_that_count(table)
-    alone = isinstance(table.unit, RowUnit)
+    alone = isinstance(table.unit, RowUnit) or table.has_two_owners  # nothing of a person is cut here
     sums, lost = [], []
     for at, column in enumerate(columns):
         grid = column.grid
@@ -203,7 +247,7 @@ def _declared(source: Inspection, table: str, column: str) -> Column:
 
 
 def _column(source: Inspection, table: Table, column: Column) -> InspectedColumn:
-    names_people = table.unit == UnitColumn(column.name)
+    names_people = table.names_people(column.name)
     found = InspectedColumn(table.name, column.name, column.type, 0)
     unread: dict[str, int] = {}
     quote = source.dialect.quote_identifier

@@ -11,6 +11,8 @@ PLACE = '"place"'
 """The hidden column that tells the order of rows."""
 PATH_UNIT = '"unit"'
 """The hidden column of the opaque id where a path leads to the person."""
+OWNERS = ('"first"', '"second"')
+"""The hidden columns of both owners' numbers, where rows have two."""
 NUMBER = '"number"'
 """The hidden column that numbers the rows of a table in which each of them is a person, where no engine does so."""
 OWN = '"own"'

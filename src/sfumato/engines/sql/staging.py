@@ -22,12 +22,12 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
     The rows of one part lie together, so that each part is read alone. A person is in one part. Where rows are read
     again, there is one part, and only its people are written down.
     """
-    _key_tables(build, columns)
+    stage_key_tables(build, columns)
     dialect, arrived = build.dialect, build.new_files(table.name)
     key, kept, joined, parts, order = None, _values(build, columns), "", 1, ""
     match table.unit:
         case UnitColumn(name):
-            key = _declared(build, table.name, name)
+            key = declared_column(build, table.name, name)
             if are_read_again(build, table, columns):
                 lossy = build.policy.budget.truncation is not None
                 _opaque(build, _summed(build, table, columns, key) if lossy else _counted(build, table, key))
@@ -35,7 +35,7 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
             _opaque(build, _counted(build, table, key))
             kept, joined = ["units.id AS id", *kept], f"JOIN {build.stage('units')} AS units ON p.u = units.u"
         case UnitPath(here=here) as path:
-            key = _declared(build, table.name, here)
+            key = declared_column(build, table.name, here)
             build.create_table_as(build.stage("found"), _counted(build, table, key))
             _owners(build, table, path)
             kept, joined = ["owners.id AS id", *kept], f"JOIN {build.stage('owners')} AS owners ON p.u = owners.k"
@@ -51,7 +51,7 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
     elif arrived is not None and key is not None:
         read, among = _concerned(build, table, key)
     values = _read(build, table, columns, key)
-    source = f"{subquery(_rows(read, values, among), 'p')} {joined}"
+    source = f"{subquery(part_rows(read, values, among), 'p')} {joined}"
     build.create_table_as(build.stage("rows"), select(kept, source, order_by=order))
     return parts
 
@@ -78,7 +78,7 @@ def rows_of(build: Building, table: Table, columns: list[Column], people: str, a
 
 def _values(build: Building, columns: list[Column]) -> list[str]:
     """Return what is selected of a row `p`: its values, and those that bounds moved as they were before."""
-    kept = [f"{_domain(build, column, at)} AS c{at}" for at, column in enumerate(columns)]
+    kept = [f"{key_domain(build, column, at)} AS c{at}" for at, column in enumerate(columns)]
     kept = kept or [f"CAST(0 AS {build.dialect.bigint}) AS c0"]
     return [*kept, *(f"p.o{at} AS o{at}" for at in tracked(build, columns))]
 
@@ -113,7 +113,7 @@ def count_people(build: Building, table: Table, columns: list[Column]) -> None:
 
     Where losses are kept, with what each would lose if none of their rows were kept.
     """
-    _key_tables(build, columns)
+    stage_key_tables(build, columns)
     key, sums = _owner_column(build, table), lost_of_all(build, columns)
     read = _read(build, table, columns, key) if sums else None
     counted = _counted(build, table, key, read, aliased(sums))
@@ -136,7 +136,7 @@ def read_rows(build: Building, table: Table, columns: list[Column]) -> str:
     parts, among = build.parts(table.name), None
     if build.new_files(table.name) is not None:
         parts, among = _concerned(build, table, key)
-    return _rows(parts, _read(build, table, columns, key), among)
+    return part_rows(parts, _read(build, table, columns, key), among)
 
 
 def owned_rows(
@@ -168,7 +168,7 @@ def rows_named(build: Building, table: Table) -> int:
     return int(named)
 
 
-def _rows(
+def part_rows(
     parts: Sequence[Part], columns: Callable[[Part], list[str]], among: Callable[[Part], str] | None = None
 ) -> str:
     """Return the query for columns of every row of some parts, each read in the type in which it is stored."""
@@ -179,11 +179,11 @@ def _owner_column(build: Building, table: Table) -> Column:
     """Return the column that names the owner of a row, or the key that leads there."""
     match table.unit:
         case UnitColumn(name) | UnitPath(here=name):
-            return _declared(build, table.name, name)
+            return declared_column(build, table.name, name)
     raise AssertionError("its rows have no owners")
 
 
-def _declared(build: Building, table: str, column: str) -> Column:
+def declared_column(build: Building, table: str, column: str) -> Column:
     found = build.policy.table(table)
     declared = None if found is None else found.column(column)
     if declared is None:  # checked by the policy
@@ -191,7 +191,7 @@ def _declared(build: Building, table: str, column: str) -> Column:
     return declared
 
 
-def _key_tables(build: Building, columns: list[Column]) -> None:
+def stage_key_tables(build: Building, columns: list[Column]) -> None:
     """Write down the keys that columns take from a public table, on the column's own grid."""
     for at, column in enumerate(columns):
         if isinstance(column.values, Reference):
@@ -203,7 +203,7 @@ def _keys(build: Building, column: Column, values: Reference) -> str:
     parts = build.parts(values.table)
     for part in parts:
         check_type(values.table, Column(values.column, column.type), part.column(values.column))
-    return _rows(parts, lambda part: [f"{build.reading.column(column, part.column(values.column))} AS k"])
+    return part_rows(parts, lambda part: [f"{build.reading.column(column, part.column(values.column))} AS k"])
 
 
 def _counted(
@@ -224,11 +224,11 @@ def _counted(
 
     arrived, parts, among = build.new_files(table.name), build.parts(table.name), None
     if arrived is not None:
-        found = select("u, count(*) AS n", subquery(_rows(arrived, name), "p"), group_by="u")
+        found = select("u, count(*) AS n", subquery(part_rows(arrived, name), "p"), group_by="u")
         _opaque(build, found, "arrived")
         _known_people(build, table)
         parts, among = _concerned(build, table, key)
-    names = _rows(parts, read or name, among)
+    names = part_rows(parts, read or name, among)
     return select(["u", "count(*) AS n", *sums], subquery(names, "p"), group_by="u")
 
 
@@ -286,7 +286,7 @@ def _concerned(build: Building, table: Table, key: Column) -> tuple[Sequence[Par
     return parts, among
 
 
-def _domain(build: Building, column: Column, at: int) -> str:
+def key_domain(build: Building, column: Column, at: int) -> str:
     if isinstance(column.values, Reference):
         keys = select("k", build.stage(f"keys{at}"), where="k IS NOT NULL")
         return f"CASE WHEN p.c{at} IN ({keys}) THEN p.c{at} END"
@@ -296,12 +296,12 @@ def _domain(build: Building, column: Column, at: int) -> str:
 def _opaque(build: Building, people: str, name: str = "units") -> None:
     """Give each person 128 bits of a keyed hash of their own name: nobody's id depends on who else is there."""
     text = f"CAST(u AS {build.dialect.text_type})"  # it is a text, or an integer
-    named = f"CASE WHEN u IS NOT NULL THEN {_hash(build, 'unit', text)} END AS id"
+    named = f"CASE WHEN u IS NOT NULL THEN {keyed_hash(build, 'unit', text)} END AS id"
     opaque = select(f"p.*, {named}", subquery(people, "p") + build.salt_join)
     build.create_table_as(build.stage(name), opaque, salted=True)
 
 
-def _hash(build: Building, purpose: str, text: str) -> str:
+def keyed_hash(build: Building, purpose: str, text: str) -> str:
     """Return 128 bits of SHA-256 keyed by its first block [BCK96]: the salt, then what it is for, then the text."""
     return build.dialect.hash128(f"{build.salt_sql} || {build.dialect.text_literal(purpose + ':')} || {text}")
 
@@ -313,9 +313,18 @@ def _owners(build: Building, table: Table, path: UnitPath) -> None:
     answer by as many rows, and one that counted for none or one of them would be taken away by others' rows
     (proofs/bounded_copy.md §4). NULL is no key, and names nobody.
     """
-    key, owner = _declared(build, path.table, path.there), _declared(build, path.table, path.column)
-    reading, pairs = build.reading, build.stage("pairs")
-    found = _rows(
+    pairs = build.stage("pairs")
+    stage_path_keys(build, table, path, pairs)
+    _opaque(build, select("u, count(*) AS n", pairs, group_by="u"))
+    source = f"{pairs} AS p JOIN {build.stage('units')} AS units ON p.u = units.u"
+    build.create_table_as(build.stage("owners"), select("p.k AS k, units.id AS id", source, where="p.u = p.other"))
+
+
+def stage_path_keys(build: Building, table: Table, path: UnitPath, pairs: str) -> None:
+    """Write down each key of a path with the name of its person, or refuse a key that leads to several people."""
+    key, owner = declared_column(build, path.table, path.there), declared_column(build, path.table, path.column)
+    reading = build.reading
+    found = part_rows(
         build.parts(path.table),
         lambda part: [
             f"{reading.unit(key, part.column(path.there))} AS k",
@@ -328,9 +337,6 @@ def _owners(build: Building, table: Table, path: UnitPath) -> None:
     ((shared,),) = build.rows(select("count(*)", pairs, where="u <> other"))
     if shared:
         raise shared_key(table, path)
-    _opaque(build, select("u, count(*) AS n", pairs, group_by="u"))
-    source = f"{pairs} AS p JOIN {build.stage('units')} AS units ON p.u = units.u"
-    build.create_table_as(build.stage("owners"), select("p.k AS k, units.id AS id", source, where="p.u = p.other"))
 
 
 def shared_key(table: Table, path: UnitPath) -> BadSource:

@@ -18,6 +18,7 @@ from sfumato.engines.sql.bucket_lists import held_in_lists
 from sfumato.engines.sql.cross_unit_counts import cross_unit_counts_sql
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, flow_sql
+from sfumato.engines.sql.flow_pairs import PAIR_COLUMNS, pairs_by_cell, pairs_sql
 from sfumato.engines.sql.group import buckets_sql, group_sql, histogram_sql, matched_sql
 from sfumato.engines.sql.public import PublicTables, map_materialized
 from sfumato.errors import QueryTooLarge
@@ -44,6 +45,9 @@ MAX_JOINT_PARTS = 1 << 22
 """Into so many parts rows may fall by their places where people are counted by one statement: those fit into memory.
 
 So it is a dozen choices at most, and no engine refuses so many columns."""
+
+_CHOSEN_COLUMNS = {Aggregation.MATCHED: 4, Aggregation.BOUNDED_FLOW: PAIR_COLUMNS}
+"""How many columns beside the keys the statement of a choice has; others have two."""
 
 Rows = list[tuple[Any, ...]]
 Columns = Sequence["pa.ChunkedArray"]
@@ -135,6 +139,8 @@ def _labels(groups: Sequence[GroupPlan]) -> str:
 def _chosen_sql(group: GroupPlan, one: PlannedSelection, tables: Tables, dialect: Dialect) -> str:
     if one.quantity.function is Aggregation.CROSS_UNIT_COUNT:
         return cross_unit_counts_sql(group, one, tables, dialect)
+    if one.quantity.function is Aggregation.BOUNDED_FLOW:
+        return pairs_sql(group, one, tables, dialect)
     if isinstance(one.mechanism, MatchedCount):
         return matched_sql(group, one, tables, dialect)
     return buckets_sql(group, one, tables, dialect)
@@ -169,11 +175,14 @@ def aggregated(
             if one.quantity.function is Aggregation.CROSS_UNIT_COUNT:
                 held[one.name] = _held_keys(len(group.group.keys), numbers.keys, run(asked))
                 continue
-            matched = isinstance(one.mechanism, MatchedCount)
-            width = len(group.group.keys) + (4 if matched else 2)
+            keys = len(group.group.keys)
+            width = keys + _CHOSEN_COLUMNS.get(one.quantity.function, 2)
             many = _in_columns(run(asked), width) if columns_of is None else columns_of(asked)
             if isinstance(one.mechanism, MatchedCount):
                 held[one.name] = _matched(one.mechanism.limits, numbers.keys, many)
+            elif one.quantity.function is Aggregation.BOUNDED_FLOW:
+                places = _places(many[:keys], numbers.keys, len(many[-1]))
+                held[one.name] = pairs_by_cell(one, places, _numbers(many[keys:]))
             else:
                 held[one.name] = _held(group, one, numbers.keys, many)
         found.append(GroupAggregates(numbers.keys, columns, numbers.units, held))
@@ -392,6 +401,12 @@ def _places(columns: Columns, keys: Sequence[tuple[KeyValue, ...]], rows: int) -
         pairs = (divmod(code, len(values)) for code in found.tolist())
         cells = [(*cells[before], values[at]) for before, at in pairs]
     return np.array([places.get(cell, -1) for cell in cells], dtype=np.int64)[codes]
+
+
+def _numbers(columns: Columns) -> list[npt.NDArray[np.int64]]:
+    import pyarrow as pa
+
+    return [column.cast(pa.int64()).to_numpy() for column in columns]
 
 
 def _in_columns(rows: Rows, width: int) -> Columns:

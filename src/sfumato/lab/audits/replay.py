@@ -21,7 +21,7 @@ from sfumato.accounting.event import Composed, Event, Neighbours
 from sfumato.accounting.pld import delta_bounds
 from sfumato.accounting.pure import epsilon as pure_epsilon
 from sfumato.analysis.private_query import KeyValue, visible_key
-from sfumato.engines.aggregates import GroupAggregates, Held, KeyFrequencies
+from sfumato.engines.aggregates import GroupAggregates, Held, KeyFrequencies, PairsByCell
 from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.subject import Subject, open_subject, schema_of
@@ -113,6 +113,8 @@ def _held_vector(group: GroupAggregates, held: Held) -> Vector:
     if isinstance(held, KeyFrequencies):
         powers = ((cell, key, times) for cell in held.cells for key, times in held.for_cell(cell))
         return {(*group.keys[cell], *key): times for cell, key, times in powers}
+    if isinstance(held, PairsByCell):
+        raise AssertionError("rows with two owners are not generated")
     entries = zip(held.cells.tolist(), held.buckets.tolist(), held.weights.tolist(), strict=True)
     return {(*group.keys[cell], bucket): weight for cell, bucket, weight in entries}
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.accounting.event import Neighbours
+from sfumato.errors import TwoOwners
 from sfumato.lab.generators.seeded_random import SeededDice
 from sfumato.policy.policy import Column, ColumnType, Policy, Reference, RowUnit, Table, UnitColumn, UnitPath, fold_name
 
@@ -101,6 +102,12 @@ def populate(
     people have 2 · `most_rows` + 1 rows where the policy allows it. `shared_keys` says whether the keys of paths
     lead to all people, and not to one person each.
     """
+    if any(table.has_two_owners for table in policy.tables):
+        raise TwoOwners(
+            "A table of this policy has rows with two owners.",
+            "Audits make up people one by one, and such rows are between two of them.",
+            "Audit a policy without that table.",
+        )
     making = _Making(policy, SeededDice(seed), people, likeness or {}, public or {}, most_rows, shared_keys)
     return making.population()
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from sfumato.accounting.event import Neighbours
 from sfumato.analysis.private_query import Group, RequestedAggregate
 from sfumato.planning.aggregates.average import AverageColumn, averaged
+from sfumato.planning.aggregates.bounded_flow import BoundedFlowColumn, bounded_flow
 from sfumato.planning.aggregates.count import CountColumn, counted
 from sfumato.planning.aggregates.covariance import (
     CorrelationColumn,
@@ -38,6 +39,7 @@ OutputColumn = (
     | RegressionColumn
     | CorrelationColumn
     | CrossUnitCountColumn
+    | BoundedFlowColumn
 )
 """What a column of a group is made of, by the names of measurements."""
 
@@ -68,6 +70,7 @@ FAMILIES: Mapping[Aggregation, Recipes] = {
     Aggregation.CORR: correlated,
     Aggregation.REGR_R2: correlated,
     Aggregation.CROSS_UNIT_COUNT: met,
+    Aggregation.BOUNDED_FLOW: bounded_flow,
 }
 
 

@@ -134,7 +134,8 @@ class TruncationBlock:
 
 def statistics(policy: Policy) -> tuple[TruncationStatistic, ...]:
     """Return what can be cut off under a policy: of each table rows, and of each bounded number its sum."""
-    return tuple(one for table in policy.tables if not table.public for one in _statistics(table))
+    cut = (table for table in policy.tables if not (table.public or table.has_two_owners))
+    return tuple(one for table in cut for one in _statistics(table))
 
 
 def _statistics(table: Table) -> Iterator[TruncationStatistic]:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from sfumato.planning.aggregates.average import AverageColumn
+from sfumato.planning.aggregates.bounded_flow import BoundedFlowColumn
 from sfumato.planning.aggregates.count import CountColumn
 from sfumato.planning.aggregates.covariance import CorrelationColumn, CovarianceColumn, RegressionColumn
 from sfumato.planning.aggregates.cross_unit_count import CrossUnitCountColumn
@@ -25,6 +26,7 @@ from sfumato.planning.aggregates.sum import SumColumn
 from sfumato.planning.aggregates.variance import VarianceColumn
 from sfumato.planning.plan import GroupPlan
 from sfumato.release.aggregates.average import average_form, average_point
+from sfumato.release.aggregates.bounded_flow import flow_form, flow_point
 from sfumato.release.aggregates.covariance import paired_form, paired_point
 from sfumato.release.aggregates.cross_unit_count import met_form, met_point
 from sfumato.release.aggregates.distinct_count import matched_form, matched_point
@@ -65,6 +67,8 @@ def point(made: OutputColumn, group: GroupPlan, measured: Mapping[str, Integers]
             return paired_point(made, measured)
         case CrossUnitCountColumn():
             return met_point(made, measured)
+        case BoundedFlowColumn():
+            return flow_point(made, measured)
 
 
 def leaf_forms(group: GroupPlan, cells: MeasuredCells, noisy: NoisyGroup) -> dict[str, NoiseForm]:
@@ -97,3 +101,5 @@ def _form(
             return paired_form(label, made, cells, rows)
         case CrossUnitCountColumn():
             return met_form(made, group, chosen)
+        case BoundedFlowColumn():
+            return flow_form(group, made, chosen)

@@ -12,6 +12,7 @@ from math import ceil, floor, inf, isfinite
 import numpy as np
 
 from sfumato.language.facts import Kind
+from sfumato.planning.aggregates.bounded_flow import BoundedFlowColumn
 from sfumato.planning.aggregates.distinct_count import DistinctCountColumn, different_values
 from sfumato.planning.bounding.bias import (
     BIAS_FAILURE_SHARE,
@@ -118,6 +119,9 @@ def intervals_with_bias(
         matched = answered.aggregate(answered.traced.items[place])
         if matched is not None and isinstance(matched[1], DistinctCountColumn):  # fewer rows hold fewer values
             found.append([bar and (bar[0], matched[1].values) for bar in plain] if drops_rows(matched[0]) else plain)
+            continue
+        if matched is not None and isinstance(matched[1], BoundedFlowColumn):  # nobody knows what lies beyond
+            found.append([bar and (bar[0], None) for bar in plain])
             continue
         whole = answered.interval_facts(place).kind is Kind.INTEGER
         find = partial(_wider, form, plain, answered.tail(level), cut, whole)

@@ -13,6 +13,7 @@ from sfumato.planning.aggregates.families import OutputColumn
 from sfumato.planning.aggregates.quantile import QuantileColumn
 from sfumato.planning.notes.truncation import clips_values, drops_rows
 from sfumato.planning.plan import GroupPlan
+from sfumato.release.aggregates.bounded_flow import has_flow
 from sfumato.release.bounding.bias import MeasurementBias, bias_beyond
 from sfumato.release.intervals.confidence import Bar, EvaluatedAnswer, confidence_intervals
 from sfumato.release.intervals.unforeseen import or_open
@@ -44,6 +45,8 @@ def _marked(
     answered: EvaluatedAnswer, place: int, level: Fraction, cut: MeasurementBias, bars: Sequence[Bar | None]
 ) -> Sequence[bool]:
     found = answered.aggregate(answered.traced.items[place])
+    if any(map(has_flow, answered.plan.for_outcome().groups)):  # what lies beyond a selected share is not in its total
+        return _all_marked(bars)
     beyond = None if found is not None and _counts_values(*found) else bias_beyond(answered, place, level, cut)
     if beyond is None:
         return _marked_otherwise(answered, place, bars)

@@ -49,6 +49,7 @@ SQLSTATES = {
     "stream_unavailable": "58000",
     "too_many_charges": "53400",
     "too_many_requests": "53300",
+    "two_owners": "42501",
     "unbounded_sum": "42501",
     "unit_revealed": "42501",
     "unknown_name": "42704",

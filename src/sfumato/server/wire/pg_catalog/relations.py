@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sfumato.policy.policy import Column, Policy, Reference, RowUnit, Table, UnitColumn, fold_name
+from sfumato.policy.policy import Column, OwnerPair, Policy, Reference, RowUnit, Table, UnitColumn
 from sfumato.query.types import Type
 from sfumato.server.wire import oids
 from sfumato.server.wire.pg_catalog.casting import TYPE_NAMES, type_number
@@ -406,11 +406,15 @@ def _about_table(table: Table) -> str:
             return "private: each row is a person"
         case UnitColumn(column):
             return f"private: one {column} is one person, of whom at most {table.rows_per_unit} rows count"
+        case OwnerPair():
+            return f"private: each row belongs to two people, of whom at most {table.rows_per_unit} rows count each"
     return f"private: at most {table.rows_per_unit} rows of one person count"
 
 
 def _about_column(table: Table, column: Column) -> str:
-    if isinstance(table.unit, UnitColumn) and fold_name(table.unit.column) == fold_name(column.name):
+    if isinstance(table.unit, OwnerPair) and table.names_people(column.name):
+        return "names one of the two people of a row: it is never shown"
+    if table.names_people(column.name):
         return "names the person: it can be counted and joined, and is never shown"
     words = []
     if column.bounds is not None:
