@@ -34,6 +34,7 @@ PATH = (
     "kept_answers",
     "views",
     "refining",
+    "pilots",
     "approvals",
     "database",
     "opening",

@@ -466,7 +466,7 @@ class QueryPreparer:
         paying = paying_of(engine, plans[0].cohorts)
         account = self._ledger.account(self._account, paying)
         dataset = self._ledger.account(paying=paying) if self._account else None  # else it is the account
-        return plans.index(choose_plan(plans, account, part, epsilon=target.epsilon, dataset=dataset))
+        return plans.index(choose_plan(plans, account, part, epsilon=target.accuracy_for, dataset=dataset))
 
     def _units(self, tables: set[str]) -> str:
         """Name whom these tables protect."""

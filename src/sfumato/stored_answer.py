@@ -14,6 +14,7 @@ from sfumato.ledger.history import Entry
 from sfumato.ledger.payer import ChargedRelease, Payer
 from sfumato.ledger.windows import budget_notes
 from sfumato.planning.fingerprint import first_spelling
+from sfumato.planning.margin_targets import goal_from_json
 from sfumato.planning.price_target import StoredPlanKey, account_of_share, price_target_to_json, weights_of
 from sfumato.policy.policy import Policy, Sharing
 from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice
@@ -113,7 +114,8 @@ class StoredAnswer:
         epsilon, within, share, delta = (target.get(name) for name in _PRICES)
         price = RequestedPrice(epsilon, within, share, delta, plan)
         if "texts" not in self.content:
-            return prepare_as_granted(preparer, self.entry.sql, None, price, None, engine)
+            found = prepare_as_granted(preparer, self.entry.sql, None, price, None, engine)
+            return replace(found, price_target=replace(found.price_target, goal=goal_from_json(target.get("goal"))))
         return preparer.prepare_workload(preparer.analyse_all(self.content["texts"], engine), price, None, engine)
 
     def answers(self, asked: Prepared, policy: str) -> bool:

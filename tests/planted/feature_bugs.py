@@ -23,6 +23,7 @@ from tests.planted.operator_bugs import OPERATOR_BUGS
 from tests.planted.outside_bugs import OUTSIDE_BUGS
 from tests.planted.papers_bugs import PAPERS_BUGS
 from tests.planted.path_bugs import PATH_BUGS
+from tests.planted.pilots_bugs import PILOTS_BUGS
 from tests.planted.planning_bugs import PLANNING_BUGS
 from tests.planted.reloading_bugs import RELOADING_BUGS
 from tests.planted.running_bugs import RUNNING_BUGS
@@ -67,4 +68,5 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *PAPERS_BUGS,
     *NOISY_VALUES_BUGS,
     *TWO_OWNERS_BUGS,
+    *PILOTS_BUGS,
 )

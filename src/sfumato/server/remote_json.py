@@ -111,6 +111,7 @@ def quote_of(document: Mapping[str, Any]) -> Quote:
         AnswerSource(document.get("source", AnswerSource.FRESH)),
         loss_of(document["loss_if_new"]) if "loss_if_new" in document else None,
         tuple(document.get("cohorts", ())),
+        loss_of(document["most"]) if "most" in document else None,
     )
 
 
