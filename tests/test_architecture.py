@@ -35,6 +35,7 @@ PATH = (
     "views",
     "gaussian_refining",
     "refining",
+    "pilots",
     "approvals",
     "database",
     "opening",

@@ -271,6 +271,14 @@ def test_an_answer_is_charged_once_and_free_when_asked_again(policy: str) -> Non
     assert re.fullmatch(rf"free: from your answer of \d+ \w+ \d{{4}}; {re.escape(told[0])}", repeated[0])
 
 
+def test_a_relative_margin_is_reached_or_the_answer_says_that_it_is_not(policy: str) -> None:
+    sql = "SELECT COUNT(*) AS n FROM visits WHERE cost > 7"
+    said = _answered("ask", policy, sql, "--within", "n=60%", "--epsilon", "0.3", "--notes")
+    assert "eached at 95 %: `n` ±60 %" in said or "Not reached: `n` ±60 %" in said
+    quote = _answered("explain", policy, sql, "--within", "n=60%", "--epsilon", "0.2")
+    assert "at most ε = 0.2, δ = 0 with the answer" in quote
+
+
 def test_several_questions_are_charged_as_one_when_they_are_asked_together(policy: str) -> None:
     questions = "; ".join([COUNTS, "SELECT COUNT(*) AS whole FROM visits"])
     both = _answered("ask", policy, questions, "--epsilon", "0.2", "--together")

@@ -25,6 +25,7 @@ from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.one_time_grants import has_grant
 from sfumato.ledger.payer import Payer
 from sfumato.ledger.windows import budget_notes
+from sfumato.pilots import measure_pilots, piloted_quote, source_within, with_goal_note
 from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.quote import Quote, for_household, make_quote
 from sfumato.planning.workload import parse_weights
@@ -38,7 +39,7 @@ from sfumato.query.types import Type
 from sfumato.question_cohorts import paying_of
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source
-from sfumato.refining import is_known, publish_refined, source_answer
+from sfumato.refining import is_known, publish_refined
 from sfumato.rehearsal.policy import REHEARSAL_NOTE
 from sfumato.release.bounding.selection import select_bounds, selected_indices
 from sfumato.release.derivation import Derivation
@@ -127,15 +128,16 @@ class Database:
     ) -> Release:
         """Return a private answer and charge it, or refuse. Asking the same again returns the same at no cost.
 
-        `epsilon` is the most that the whole query may cost; `within` asks for 95 % margins instead, by column; `share`
-        spends a part of this account's budget, such as "2%", as its ledger counts it. `key` names this attempt, so that
-        it can be taken up again after a crash without a second charge.
+        `epsilon` is the most that the whole query may cost; `within` asks for 95 % margins, by column, such as 25 or
+        "5%"; `share` spends a part of this account's budget, such as "2%", as its ledger counts it. `key` names this
+        attempt, so that it can be taken up again after a crash without a second charge.
         `parameters` are the values of $1, $2, … or :name in the text: a list, or a dict. `progress` is told the phases
         of a long answer.
         """
         tell = checked_progress(progress)
         tell("plan", "")
-        asked = self._sourced(sql, parameters, RequestedPrice(epsilon, within, share, delta), key)
+        source = partial(self._sourced, sql, parameters, RequestedPrice(epsilon, within, share, delta), key)
+        asked = measure_pilots(source, lambda pilot: self._answer(pilot, None, tell))
         if asked.plan.event is None:
             return self._free(asked)
         if asked.known is not None:
@@ -228,14 +230,15 @@ class Database:
         asked = self._sourced(sql, parameters, price)
         plan = asked.plan if asked.known is None else asked.known.plan
         quote = make_quote(plan, self._shared.truncation_bounds(asked.engine.version), self.policy.budget.truncation)
-        quote = sourced_quote(asked, quote, self.payer.ledger, self.account)
+        quote = piloted_quote(sourced_quote(asked, quote, self.payer.ledger, self.account), asked)
         quote, ledger, paying = for_household(quote, household), self.payer.ledger, asked.paying
         notes = (*((REHEARSAL_NOTE,) if self.rehearsal else ()), *budget_notes(self.policy))
         cohorts = () if paying is None else paying.visible_names
         quote = replace(quote, notes=(*notes, *quote.notes), cohorts=cohorts)
         if asked.costs_nothing:
             new = nominal_price(self.policy) if asks_for_what_is_known(price) else price
-            quote = quote.paid((asked if asked.only_granted else self.prepare(sql, parameters, new)).plan.loss)
+            own = asked.only_granted or asked.price_target.goal
+            quote = quote.paid((asked if own else self.prepare(sql, parameters, new)).plan.loss)
             effect = ledger.effect_of(None, self.account, paying=paying)
             return replace(quote, notes=(PAID_NOTE, *quote.notes), effect=effect)
         if has_grant(ledger.open_requests(), self.account, asked.fingerprint, asked.plan.event):
@@ -253,10 +256,7 @@ class Database:
         delta: object = None,
         parameters: object = None,
     ) -> tuple[PlannedStatement, ...]:
-        """Show the data owner the statements that the engine would run for a question. No private data is read.
-
-        Statements read the bounded copy. A question about public tables alone has none, and costs nothing to ask.
-        """
+        """Show the data owner the statements that read the bounded copy for a question. No private data is read."""
         self.require_owner("see statements", "They name the tables of the bounded copy, which only the owner may see.")
         asked = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta))
         return asked.engine.statements(asked.job)
@@ -410,7 +410,7 @@ class Database:
 
     def _sourced(self, sql: str, parameters: object, price: RequestedPrice, key: str | None = None) -> Prepared:
         """Return a question with what answers it: kept measurements where they are as exact as it asks, or its own."""
-        return source_answer(sql, parameters, price, key, self.engine, self._finder, self.account, self.policy)
+        return source_within(sql, parameters, price, key, self.engine, self._finder, self.account, self.policy)
 
     @property
     def _finder(self) -> ViewFinder:
@@ -442,7 +442,8 @@ class Database:
         if receipt.rests_on:
             combined = combine_again(asked, noisy, receipt.rests_on, self._finder)
             plans, noisy = (combined.plan,), combined.noisy
-        return [self._marked(make_release(plan, noisy, receipt, evaluate, bounds)) for plan in plans]
+        made = (make_release(plan, noisy, receipt, evaluate, bounds) for plan in plans)
+        return [self._marked(with_goal_note(release, asked)) for release in made]
 
     def _marked(self, release: Release) -> Release:
         notes = (*((REHEARSAL_NOTE,) if self.rehearsal else ()), *budget_notes(self.policy))

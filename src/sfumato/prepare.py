@@ -443,7 +443,7 @@ class QueryPreparer:
         paying = paying_of(engine, plans[0].cohorts)
         account, *others = self._ledger.caps(self._account, paying)  # the dataset is the account, or another cap
         dataset = others[0] if others else None
-        return plans.index(choose_plan(plans, account, part, epsilon=target.epsilon, dataset=dataset))
+        return plans.index(choose_plan(plans, account, part, epsilon=target.accuracy_for, dataset=dataset))
 
     def _units(self, tables: set[str]) -> str:
         """Name whom these tables protect."""

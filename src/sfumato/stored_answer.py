@@ -16,6 +16,7 @@ from sfumato.ledger.payer import ChargedRelease, Payer
 from sfumato.ledger.windows import budget_notes
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.planning.fingerprint import first_spelling
+from sfumato.planning.margin_targets import goal_from_json
 from sfumato.planning.measurement_identity import measurement_identity, words_of
 from sfumato.planning.plan import Plan
 from sfumato.planning.price_target import StoredPlanKey, account_of_share, price_target_to_json, weights_of
@@ -118,8 +119,9 @@ class StoredAnswer:
         epsilon, within, share, delta = (target.get(name) for name in _PRICES)
         price = RequestedPrice(epsilon, within, share, delta, plan)
         if "texts" not in self.content:
-            asked = prepare_as_granted(preparer, self.entry.sql, None, price, None, engine)
-            return self._as_charged(asked)
+            found = prepare_as_granted(preparer, self.entry.sql, None, price, None, engine)
+            found = replace(found, price_target=replace(found.price_target, goal=goal_from_json(target.get("goal"))))
+            return self._as_charged(found)
         return preparer.prepare_workload(preparer.analyse_all(self.content["texts"], engine), price, None, engine)
 
     def _as_charged(self, asked: Prepared) -> Prepared:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.refusals import refusing
 from tests.sources import HashSource
 
 import sfumato
@@ -346,10 +345,11 @@ def test_it_is_said_what_was_chosen_and_the_interval_with_bias_holds_the_truth(l
     assert average == pytest.approx(TRUTH["SELECT SUM(cost) AS x FROM visits"] / 4500, rel=0.1)
 
 
-def test_what_is_chosen_has_no_fixed_margin_to_ask_for(light: Database) -> None:
-    with refusing() as refused:
-        light.ask("SELECT COUNT(*) AS x FROM visits", within={"x": 10})
-    assert refused.value.code == "unreachable_margin"
+def test_a_first_measurement_sets_the_price_of_what_is_chosen(light: Database) -> None:
+    release = light.ask("SELECT COUNT(*) AS x FROM visits", within={"x": 400}, epsilon=8)
+    [row], [ends] = release.rows(), release.intervals()
+    reached = max(ends["x"][1] - row["x"], row["x"] - ends["x"][0]) <= 400
+    assert release.notes[0].startswith("Reached at 95 %: `x` ±400." if reached else "Not reached: `x` ±400.")
 
 
 def test_an_average_keeps_the_same_rows_in_its_sum_and_in_its_count(tmp_path: Path) -> None:

@@ -66,10 +66,14 @@ def test_of_two_prices_the_smaller_counts() -> None:
     assert _wish(1, delta=0, options=options).delta == 0
 
 
-def test_a_price_or_margins_and_not_both() -> None:
+def test_a_price_beside_margins_is_the_most_that_they_may_cost() -> None:
     assert _wish(within={"n": 25, "m": "0.5"}).within == (("m", Fraction(1, 2)), ("n", Fraction(25)))
+    both = _wish(1, {"n": 25})
+    assert both.epsilon == 1
+    assert both.within == (("n", Fraction(25)),)
+    assert both.accuracy_for is None
     with pytest.raises(BadParameter, match="one of the two"):
-        _wish(1, {"n": 25})
+        parse_price_target(None, {"n": 25}, None, Options(), BUDGET, CAP, share="1%")
 
 
 def test_without_a_price_only_what_is_free_is_answered() -> None:

@@ -27,6 +27,7 @@ from tests.planted.outside_bugs import OUTSIDE_BUGS
 from tests.planted.owners_bugs import OWNERS_BUGS
 from tests.planted.papers_bugs import PAPERS_BUGS
 from tests.planted.path_bugs import PATH_BUGS
+from tests.planted.pilots_bugs import PILOTS_BUGS
 from tests.planted.planning_bugs import PLANNING_BUGS
 from tests.planted.refine_bugs import REFINE_BUGS
 from tests.planted.reloading_bugs import RELOADING_BUGS
@@ -81,4 +82,5 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *SIZE2_BUGS,
     *REFINE_BUGS,
     *OWNERS_BUGS,
+    *PILOTS_BUGS,
 )

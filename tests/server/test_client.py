@@ -101,6 +101,15 @@ def test_prices_budgets_and_history_are_the_same(remote: RemoteDatabase, local: 
     assert [table["name"] for table in remote.tables()["tables"]] == ["visits", "wards"]
 
 
+def test_a_relative_margin_is_the_same_over_http(remote: RemoteDatabase, local: sfumato.Database) -> None:
+    sql = "SELECT AVG(cost) AS c FROM visits"
+    quote = remote.explain(sql, within={"c": "40%"}, epsilon="0.4")
+    assert quote == local.explain(sql, within={"c": "40%"}, epsilon="0.4")
+    assert quote.most is not None
+    release = remote.ask(sql, within={"c": "40%"}, epsilon="0.4")
+    assert release.rows() == local.ask(sql, within={"c": "40%"}, epsilon="0.4").rows()
+
+
 def test_refusals_are_the_same_classes_with_the_same_words(remote: RemoteDatabase, local: sfumato.Database) -> None:
     for sql, price, kind in (
         ("SELECT", {"epsilon": 1}, BadSql),

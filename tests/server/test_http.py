@@ -52,6 +52,15 @@ def test_a_number_is_read_as_its_decimal_text(server: Running) -> None:
     assert within.json["margins"]["n"] <= 50
 
 
+def test_a_relative_margin_is_priced_by_a_first_measurement(server: Running) -> None:
+    question = '{"sql": "SELECT COUNT(*) AS n FROM visits WHERE cost > 3", "within": {"n": "90%"}, "epsilon": "0.5"}'
+    quote = server.post("/explain", question).json
+    assert quote["most"]["epsilon"] == "1/2"
+    answer = server.post("/ask", question).json
+    assert answer["notes"][0].startswith(("Reached at 95 %: `n` ±90 %.", "Not reached: `n` ±90 %."))
+    assert server.post("/ask", question).json["rows"] == answer["rows"]
+
+
 BAD_PRICES = (
     *('"epsilon": null', '"epsilon": -1', '"epsilon": NaN', '"epsilon": Infinity', '"epsilon": true'),
     *('"epsilon": [1]', '"epsilon": {"a": 1}', '"epsilon": "0x1"', '"epsilon": ""', '"epsilon": "nan"'),

@@ -43,7 +43,11 @@ class Tools:
         return tables_document(self._account.visible_policy, self._account.catalog)
 
     def explain(
-        self, sql: str, epsilon: str | None = None, within: dict[str, float] | None = None, share: str | None = None
+        self,
+        sql: str,
+        epsilon: str | None = None,
+        within: dict[str, float | str] | None = None,
+        share: str | None = None,
     ) -> Document:
         """Say what a question would cost, and how large the margins of its answer would be. Free.
 
@@ -54,7 +58,11 @@ class Tools:
         return {**quote_document(quote), "left": self._left()}
 
     def ask(
-        self, sql: str, epsilon: str | None = None, within: dict[str, float] | None = None, share: str | None = None
+        self,
+        sql: str,
+        epsilon: str | None = None,
+        within: dict[str, float | str] | None = None,
+        share: str | None = None,
     ) -> Document:
         """Ask a question and spend its price. Values are noisy: `intervals` hold the true value with 95 % probability.
 

@@ -21,7 +21,7 @@ ACTIONS = ("file", "ask", "review", "reply", "approve", "decline", "withdraw")
     "--note", default="", metavar="TEXT", help="What the other side reads: for `reply`, `approve`, `decline`."
 )
 @click.option("--epsilon", help="Maximum epsilon of the whole question: for `file`.")
-@click.option("--within", multiple=True, metavar="COLUMN=MARGIN", help="Instead: the 95 % margin that you need.")
+@click.option("--within", multiple=True, metavar="COLUMN=MARGIN", help="The 95 % margin that you need: n=25.")
 @click.option("--delta", help="The delta of Gaussian noise and key selection; by default the policy's.")
 @as_analyst
 @report_format

@@ -24,7 +24,7 @@ def price_options(command: CommandFunction) -> CommandFunction:
         click.option("--delta", help="The delta of Gaussian noise and key selection; by default the policy's."),
         click.option("--share", help="Instead: the share of the budget to spend, such as 2%.", metavar="SHARE"),
         click.option(
-            "--within", multiple=True, metavar="COLUMN=MARGIN", help="Instead: the 95 % margin that you need."
+            "--within", multiple=True, metavar="COLUMN=MARGIN", help="The 95 % margin that you need: n=25 or n=5%."
         ),
         click.option("--epsilon", help="Maximum epsilon of the whole question."),
     ):

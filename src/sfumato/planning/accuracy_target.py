@@ -17,7 +17,8 @@ from sfumato.caches import remembered
 from sfumato.errors import BadParameter, UnknownName, UnreachableMargin, quote_value
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.planning.budget_split import Shared
-from sfumato.planning.column_origins import GroupColumn, origins, shown_unchanged
+from sfumato.planning.column_origins import GroupColumn, Origin, origins, shown_unchanged
+from sfumato.planning.margin_targets import DataDependentMargin
 from sfumato.planning.measurements import Measurement, MeasurementSet, measurements
 from sfumato.planning.noise import (
     Noise,
@@ -259,18 +260,7 @@ def _reach(
     """Return what a target asks of measurements: each, and how many steps its noise may reach; first the widest."""
     name, margin = target
     derived = {(need.group.label, one.name): one for need in needs for one in need.derived}
-    found = [
-        origin
-        for origin, other in zip(origins(private), private.names, strict=True)
-        if fold_name(other) == fold_name(name)
-    ]
-    if not found:
-        names = ", ".join(f"`{other}`" for other in dict.fromkeys(private.names))
-        raise UnknownName(
-            f"The answer has no column {quote_value(name)}.",
-            "A margin belongs to a column of the answer.",
-            f"It has {names}.",
-        )
+    found = column_origins(private, name)
     fixed = {(need.group.label, one.name) for need in needs for one in need.measurements if one.candidates is None}
     pairs = []
     widest = Fraction(0)
@@ -278,7 +268,7 @@ def _reach(
         source = shown_unchanged(origin, derived)
         one = None if source is None else derived[source]
         if source is None or one is None or (source[0], one.plain) not in fixed:
-            raise UnreachableMargin(
+            raise DataDependentMargin(
                 f"The margin of `{name}` is not a fixed number.",
                 "It depends on the data, or the column is not a plain COUNT or SUM.",
                 "Name COUNT and SUM columns in `within`, and compute the rest from them.",
@@ -293,6 +283,23 @@ def _reach(
         pairs.append(((source[0], one.plain or ""), reach))
         widest = max(widest, reach * one.step)
     return widest, pairs
+
+
+def column_origins(private: PrivateQuery, name: str) -> list[Origin]:
+    """Return where the columns with this name come from; refuse a name that the answer has no column of."""
+    found = [
+        origin
+        for origin, other in zip(origins(private), private.names, strict=True)
+        if fold_name(other) == fold_name(name)
+    ]
+    if found:
+        return found
+    names = ", ".join(f"`{other}`" for other in dict.fromkeys(private.names))
+    raise UnknownName(
+        f"The answer has no column {quote_value(name)}.",
+        "A margin belongs to a column of the answer.",
+        f"It has {names}.",
+    )
 
 
 def _nearest(

@@ -25,6 +25,7 @@ from sfumato.planning.key_selection import (
     prefer_lower_error,
     select_keys_at_bound,
 )
+from sfumato.planning.margin_targets import AccuracyGoal, fixed_targets, margin_of_stages
 from sfumato.planning.marginal_budget_split import balance_marginals, geometric_error, weight_marginals
 from sfumato.planning.measurements import MeasurementSet, longest_spelled, needs_of
 from sfumato.planning.nested_conditions import prefers_steps, with_steps
@@ -42,8 +43,8 @@ NO_PRICE = "The query has no price."
 
 @dataclass(frozen=True, slots=True)
 class PriceTarget:
-    """One of three: `epsilon`, the most that the whole query may cost; `within`, which may cost `max_loss` at most;
-    `share`.
+    """One of three: `epsilon`, the most that the whole query may cost; `within`, which may cost `epsilon` at most where
+    it is given too, and `max_loss` in any case; `share`.
 
     None of them is a wish for what is free: public tables, or declared keys alone.
     """
@@ -57,6 +58,13 @@ class PriceTarget:
     """Whether margins are known before the data is read, wherever that is possible, though none is named."""
     weights: tuple[tuple[str, Fraction], ...] = ()
     """How often the groups of a workload count beside each other, by their labels; once where they are not named."""
+    goal: AccuracyGoal | None = None
+    """The margins that pilot measurements and this one are asked for; a plan does not depend on it."""
+
+    @property
+    def accuracy_for(self) -> Fraction | None:
+        """The epsilon that buys the most accuracy; None where margins or a share say how much is wanted."""
+        return None if self.within else self.epsilon
 
 
 def parse_price_target(
@@ -78,15 +86,14 @@ def parse_price_target(
         positive(typed_rational(one, "epsilon"), "epsilon") for one in (epsilon, options.epsilon) if one is not None
     ]
     price = min(asked, default=None)
-    targets = _targets(within) if within is not None else ()
-    given = {"epsilon": price, "within": within, "share": share}
-    if len(named := [name for name, value in given.items() if value is not None]) > 1:
-        first, second, *_ = named
+    given = {"epsilon": price, "within": within}
+    if share is not None and (named := [name for name, value in given.items() if value is not None]):
         raise BadParameter(
-            f"Both {first} and {second} are given.",
+            f"Both {named[0]} and share are given.",
             "Each of them decides the price.",
-            ("Give one of the two: leave ", Setting(first), " or ", Setting(second), " out."),
+            ("Give one of the two: leave ", Setting(named[0]), " or ", Setting("share"), " out."),
         )
+    targets = fixed_targets(within) if within is not None else ()
     of_account = None
     if share is not None:
         whole = account or Filter(cap.epsilon, cap.delta)
@@ -116,7 +123,7 @@ def make_plans(
     """
     if private.first:
         if wish.within:
-            raise _margin_of_stages(wish.within)
+            raise margin_of_stages(wish.within[0][0])
         wish = replace(wish, margins_before_data=True)  # each stage is measured once, at bounds that are known before
     asked = _Asked(wish.margins_before_data, bool(wish.within), wish.weights, outcomes or (private.outcome,))
     needs = (known or {}).get(asked.fixed) if not outcomes and not wish.weights else None
@@ -308,7 +315,7 @@ def _noise(private: PrivateQuery, needs: tuple[MeasurementSet, ...], wish: Price
     if wish.share is not None:
         return noise_for(needs, wish.share, wish.delta)
     if wish.within:
-        return noise_within(private, needs, wish.within, wish.delta, wish.max_loss)
+        return _at_most(noise_within(private, needs, wish.within, wish.delta, wish.max_loss), wish)
     if wish.epsilon is None:
         raise BadParameter(
             NO_PRICE,
@@ -325,6 +332,19 @@ def _noise(private: PrivateQuery, needs: tuple[MeasurementSet, ...], wish: Price
     return best_noise(needs, wish.epsilon, wish.delta, wish.max_loss)
 
 
+def _at_most(noise: tuple[Noise, ...], wish: PriceTarget) -> tuple[Noise, ...]:
+    """Return the noise that costs no more than was said beside `within`, or refuse."""
+    found = tuple(one for one in noise if wish.epsilon is None or one[1].epsilon <= wish.epsilon)
+    if found:
+        return found
+    least = min(loss.epsilon for _, loss in noise)
+    raise UnreachableMargin(
+        f"These margins cost ε = {round_up(least)}.",
+        "That is more than the epsilon that was given beside them.",
+        ("Give a larger ", Setting("epsilon"), ", or wider margins in ", Setting("within"), "."),
+    )
+
+
 def _or_margin(private: PrivateQuery, needs: tuple[MeasurementSet, ...]) -> tuple[str | Setting, ...]:
     """Return the other way to say it, by the first column that has a fixed margin."""
     derived = {(need.group.label, one.name): one for need in needs for one in need.derived}
@@ -334,14 +354,6 @@ def _or_margin(private: PrivateQuery, needs: tuple[MeasurementSet, ...]) -> tupl
         if source is not None and (source[0], derived[source].plain) in fixed:
             return ", or how exact it has to be, for example ", Setting("within", f"{name}=25")
     return ()
-
-
-def _margin_of_stages(within: tuple[tuple[str, Fraction], ...]) -> UnreachableMargin:
-    return UnreachableMargin(
-        f"A margin of `{within[0][0]}` cannot be asked for.",
-        "This query compares rows with a value that it measures first, and both share the price.",
-        ("Say what it may cost, for example ", Setting("epsilon", "0.1"), ", or ask for the value first."),
-    )
 
 
 def _keys_need_delta(group: Group, private: PrivateQuery) -> KeysNeedDelta:
@@ -374,16 +386,3 @@ def _delta(delta: object, options: Options, budget: Budget) -> Fraction:
             ("Leave ", Setting("delta"), f" out, or give {round_down(budget.query_delta)} at most."),
         )
     return least
-
-
-def _targets(within: object) -> tuple[tuple[str, Fraction], ...]:
-    if not isinstance(within, Mapping) or not within or not all(isinstance(name, str) for name in within):
-        raise BadParameter(
-            f"within = {quote_value(within)} names no margins.",
-            "It gives columns of the answer the margin that each should have.",
-            ("Write for example ", Setting("within", "n=25"), "."),
-        )
-    return tuple(
-        (name, positive(typed_rational(margin, f"within[{quote_value(name)}]"), f"within[{quote_value(name)}]"))
-        for name, margin in sorted(within.items())
-    )

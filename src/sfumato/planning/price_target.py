@@ -8,6 +8,7 @@ from typing import Any
 
 from sfumato.accounting.event import Event
 from sfumato.accounting.filter import Filter
+from sfumato.planning.margin_targets import goal_to_json
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import PriceTarget
 
@@ -48,6 +49,8 @@ def price_target_to_json(wish: PriceTarget) -> dict[str, object]:
         document["account"] = [str(account.epsilon), str(account.delta), account.order]
     if wish.weights:
         document["weights"] = {label: str(weight) for label, weight in wish.weights}
+    if wish.goal is not None:
+        document["goal"] = goal_to_json(wish.goal)
     return document
 
 

@@ -78,6 +78,8 @@ class Quote:
     """The cohorts that pay, where people have budgets by cohort."""
     answered: str = ""
     """The days of the account's own answers that this one is had from, or refines; empty where it is fresh."""
+    most: PrivacyLoss | None = None
+    """The most that all measurements cost, where `loss` is that of a first one; None where `loss` is all."""
 
     def paid(self, loss_if_new: PrivacyLoss) -> "Quote":
         """Return the quote of a question whose measurements are paid for: it costs nothing more."""
@@ -87,7 +89,8 @@ class Quote:
     def price_text(self) -> str:
         """The price in words, with what a new question would cost where this one is paid for."""
         known = "" if self.loss_if_new is None else f" (already paid; new, it would cost {self.loss_if_new})"
-        return f"{self.loss}{known}"
+        more = "" if self.most is None else f" first; at most {self.most} with the answer"
+        return f"{self.loss}{known}{more}"
 
     @property
     def share(self) -> Fraction | None:

@@ -18,6 +18,7 @@ from sfumato.exact import integer, typed_rational, typed_share
 from sfumato.ledger.budget import budget_of_cohort
 from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Entry
+from sfumato.planning.margin_targets import margin_text
 from sfumato.planning.quote import Quote
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
@@ -329,7 +330,7 @@ def _question(
                 "It gives columns of the answer the margin that each should have.",
                 "Write for example within={'n': 25}.",
             )
-        question["within"] = {str(name): str(typed_rational(margin, "within")) for name, margin in within.items()}
+        question["within"] = {str(name): margin_text(margin) for name, margin in within.items()}
     return question
 
 

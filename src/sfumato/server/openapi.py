@@ -5,12 +5,10 @@ from sfumato.server.statuses import STATUS
 
 Schema = dict[str, object]
 
+_NUMBER_PATTERN = r"^([1-9][0-9]{0,8}(\.[0-9]{1,9})?|0\.[0-9]{0,9}[1-9]|[1-9][0-9]{0,8}/[1-9][0-9]{0,8})$"
 _NUMBER: Schema = {
     "oneOf": [
-        {
-            "type": "string",
-            "pattern": r"^([1-9][0-9]{0,8}(\.[0-9]{1,9})?|0\.[0-9]{0,9}[1-9]|[1-9][0-9]{0,8}/[1-9][0-9]{0,8})$",
-        },
+        {"type": "string", "pattern": _NUMBER_PATTERN},
         {"type": "number", "exclusiveMinimum": 0},
     ],
     "description": "A positive number; as text it is exact: 0.1, 1/3.",
@@ -35,7 +33,13 @@ _QUESTION: dict[str, Schema] = {
     "within": {
         "type": "object",
         "minProperties": 1,
-        "additionalProperties": _NUMBER,
+        "additionalProperties": {
+            "oneOf": [
+                {"type": "string", "pattern": _NUMBER_PATTERN[:-1] + "%?$"},
+                {"type": "number", "exclusiveMinimum": 0},
+            ],
+            "description": "A positive number, or a percentage of the value as text: 25, 5%.",
+        },
         "description": "95 % margins, by column.",
     },
     "share": {

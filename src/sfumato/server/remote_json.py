@@ -114,6 +114,7 @@ def quote_of(document: Mapping[str, Any]) -> Quote:
         loss_of(document["loss_if_new"]) if "loss_if_new" in document else None,
         tuple(document.get("cohorts", ())),
         document.get("answered", ""),
+        loss_of(document["most"]) if "most" in document else None,
     )
 
 

@@ -50,6 +50,8 @@ def test_a_margin_takes_the_place_of_a_price_and_back(server: Served) -> None:
         assert client.rows("SHOW sfumato.within") == [("",)]
         assert client.state("SET sfumato.within = '25'") == "22023"
         assert client.state("SET sfumato.within = 'n = -1'") == "22023"
+        assert client.state("SET sfumato.within = 'n = -1%'") == "22023"
+        assert client.state("SET sfumato.within = 'n = 5%'") == ""
         assert client.state("SET sfumato.within = 'nothing = 3'") == ""
         assert client.state(COUNT) == "42704"
 

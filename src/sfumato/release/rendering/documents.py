@@ -47,6 +47,7 @@ def quote_document(quote: Quote) -> Document:
         **({"answered": quote.answered} if quote.answered else {}),
         **({"cohorts": list(quote.cohorts)} if quote.cohorts else {}),
         **({} if quote.loss_if_new is None else {"loss_if_new": loss_document(quote.loss_if_new)}),
+        **({} if quote.most is None else {"most": loss_document(quote.most)}),
         **_effect_document(quote.effect),
     }
 

@@ -253,10 +253,10 @@ def checked(name: str, value: str) -> str:
 
 
 def read_within(text: str) -> dict[str, str]:
-    """Read margins by column: `n = 25, cost = 1.5`, or the same as JSON.
+    """Read margins by column: `n = 25, cost = 1.5`, or the same as JSON; a percentage is one of the value.
 
-    >>> read_within('n = 25, "Total Cost": 1.5'), read_within('{"n": 25}')
-    ({'n': '25', 'Total Cost': '1.5'}, {'n': '25'})
+    >>> read_within('n = 5%, "Total Cost": 1.5'), read_within('{"n": 25}')
+    ({'n': '5%', 'Total Cost': '1.5'}, {'n': '25'})
     """
     if text.lstrip().startswith("{"):
         try:
@@ -317,7 +317,7 @@ def _number(name: str, value: str) -> str:
 
 def _within(_: str, value: str) -> str:
     for column, margin in (read_within(value) if value else {}).items():
-        _number(f"sfumato.within[{column[:60]}]", margin or "0")
+        _number(f"sfumato.within[{column[:60]}]", margin.removesuffix("%") or "0")
     return value
 
 
