@@ -421,8 +421,7 @@ class Database:
         """Answer from kept measurements: nothing is charged, read or drawn."""
         new = self._receipt(asked, fresh_id(self.payer.source))
         receipt = replace(new, loss=known.plan.loss, rests_on=known.rests_on)
-        bounds = self._truncation_bounds(asked, receipt)
-        release = make_release(known.plan, known.noisy, receipt, evaluate, bounds)
+        release = make_release(known.plan, known.noisy, receipt, evaluate, self._truncation_bounds(asked, receipt))
         noted = release.noted.after([f"Free: from your answer of {known.when}."])
         return self._marked(replace(release, repeated=True, noted=noted))
 
@@ -442,8 +441,9 @@ class Database:
         if receipt.rests_on:
             combined = combine_again(asked, noisy, receipt.rests_on, self._finder)
             plans, noisy = (combined.plan,), combined.noisy
-        made = (make_release(plan, noisy, receipt, evaluate, bounds) for plan in plans)
-        return [self._marked(with_goal_note(release, asked)) for release in made]
+        return [
+            self._marked(with_goal_note(make_release(one, noisy, receipt, evaluate, bounds), asked)) for one in plans
+        ]
 
     def _marked(self, release: Release) -> Release:
         notes = (*((REHEARSAL_NOTE,) if self.rehearsal else ()), *budget_notes(self.policy))

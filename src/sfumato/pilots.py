@@ -414,7 +414,7 @@ def with_goal_note(release: Release, asked: Prepared) -> Release:
     goal, plan = asked.price_target.goal, asked.plan
     if goal is None or goal.is_pilot:
         return release
-    return replace(release, notes=(_verdict(release, plan, goal), *release.notes))
+    return replace(release, noted=release.noted.after([_verdict(release, plan, goal)]))
 
 
 def _verdict(release: Release, plan: Plan, goal: AccuracyGoal) -> str:

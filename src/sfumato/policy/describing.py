@@ -73,7 +73,7 @@ def units_of(tables: Iterable[Table]) -> str:
 def owner_names(pair: OwnerPair) -> list[str]:
     """Return how each owner of a row is named: by its kind, if it has one, and by the column.
 
-    >>> owner_names(OwnerPair(UnitColumn("src"), UnitColumn("dst")))
+    >>> owner_names(OwnerPair((UnitColumn("src"), UnitColumn("dst"))))
     ['src', 'dst']
     """
     columns = [

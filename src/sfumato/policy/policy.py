@@ -158,15 +158,9 @@ class HiddenUnit:
 class OwnerPair:
     """Each row belongs to two people: to one of two kinds each, or to two of the same kind."""
 
-    first: UnitColumn | UnitPath
-    second: UnitColumn | UnitPath
+    owners: tuple[UnitColumn | UnitPath, UnitColumn | UnitPath]
     kinds: tuple[str, str] | None = None
     """What people of each kind are called; None where both owners are of the same kind."""
-
-    @property
-    def owners(self) -> tuple[UnitColumn | UnitPath, UnitColumn | UnitPath]:
-        """Both, in the order of the policy."""
-        return self.first, self.second
 
 
 PrivacyUnit = UnitColumn | UnitPath | RowUnit | HiddenUnit | OwnerPair

@@ -54,7 +54,7 @@ def read_owner_pair(
         )
     # neither the order of owners of one kind nor that of two kinds means anything: there is one form of each
     (first, kind), (second, other) = sorted(zip(owners, kinds, strict=True), key=_canonical_order)
-    return OwnerPair(first, second, None if kind is None or other is None else (kind, other))
+    return OwnerPair((first, second), None if kind is None or other is None else (kind, other))
 
 
 def _canonical_order(one: tuple[UnitColumn | UnitPath, str | None]) -> tuple[str, str]:
