@@ -435,15 +435,13 @@ class Database:
 
     def _shown(self, asked: Prepared, noisy: NoisyResult, receipt: Receipt) -> list[Release]:
         bounds = self._truncation_bounds(asked, receipt)
-        cohorts = receipt.cohorts if asked.shows_cohorts else ()
-        receipt = replace(receipt, units=asked.units, cohorts=cohorts)  # as this account may name them
-        plans = asked.outcomes
+        named = receipt.cohorts if asked.shows_cohorts else ()  # as this account may name them
+        receipt, plans = replace(receipt, units=asked.units, cohorts=named), asked.outcomes
         if receipt.rests_on:
             combined = combine_again(asked, noisy, receipt.rests_on, self._finder)
             plans, noisy = (combined.plan,), combined.noisy
-        return [
-            self._marked(with_goal_note(make_release(one, noisy, receipt, evaluate, bounds), asked)) for one in plans
-        ]
+        made = (make_release(plan, noisy, receipt, evaluate, bounds) for plan in plans)
+        return [self._marked(with_goal_note(release, asked)) for release in made]
 
     def _marked(self, release: Release) -> Release:
         notes = (*((REHEARSAL_NOTE,) if self.rehearsal else ()), *budget_notes(self.policy))

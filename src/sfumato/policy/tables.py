@@ -241,7 +241,7 @@ def _resolve_references(table: Table, entry: Entry, tables: dict[str, Table]) ->
     if isinstance(unit, OwnerPair):
         place = _entry_at(entry, "unit")
         first, second = (_resolved_owner(owner, place, table, tables) for owner in unit.owners)
-        unit = replace(unit, first=first, second=second)
+        unit = replace(unit, owners=(first, second))
         types = [_owner_type(owner, table, tables) for owner in unit.owners]
         if unit.kinds is None and types[0] is not types[1]:
             raise refuse(
