@@ -48,7 +48,7 @@ from sfumato.release.publish import publish
 from sfumato.release.receipt import TIMING, Receipt
 from sfumato.release.release import Release, as_shown, exact_release, make_release
 from sfumato.release.rendering.pages import database_page
-from sfumato.release.stages import run_stages
+from sfumato.release.stages import run_stages, stage_statements
 from sfumato.stored_answer import (
     StoredAnswer,
     answer_from_json,
@@ -259,7 +259,7 @@ class Database:
         """Show the data owner the statements that read the bounded copy for a question. No private data is read."""
         self.require_owner("see statements", "They name the tables of the bounded copy, which only the owner may see.")
         asked = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta))
-        return asked.engine.statements(asked.job)
+        return stage_statements(asked.plan, lambda plan: asked.engine.statements(asked.engine.prepare(plan)))
 
     def prepare(self, sql: str, parameters: object, price: RequestedPrice, key: str | None = None) -> Prepared:
         """Return a question with its plan, as `ask` would charge it, or refuse: for extension packages. It is free."""

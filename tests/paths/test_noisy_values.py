@@ -38,40 +38,46 @@ PEOPLE = [(1, 10, "rome"), (2, 40, "oslo"), (3, 90, "rome"), (4, 55, "oslo"), (5
 VISITS = [(1, 2), (1, 5), (2, 1), (3, 9), (3, 9), (4, 3)]
 
 
-def _open(folder: Path, without: int | None = None, delta: float = 0) -> sfumato.Database:
+KEY = {"type": "integer"}
+TABLES: dict[str, object] = {
+    "people": {
+        "unit": "person",
+        "rows_per_unit": 1,
+        "columns": {
+            "person": KEY | {"unique": True},
+            "pay": {"type": "integer", "bounds": [0, 100]},
+            "city": {"type": "text", "values": ["rome", "oslo"]},
+        },
+    },
+    "visits": {
+        "unit": "person",
+        "rows_per_unit": 2,
+        "columns": {"person": KEY, "days": {"type": "integer", "bounds": [0, 9]}},
+    },
+    "towns": {"public": True},
+}
+
+
+def rows_of(without: int | None = None) -> dict[str, pa.Table]:
+    """Return the tables, perhaps without a person."""
     people = [row for row in PEOPLE if row[0] != without]
     visits = [row for row in VISITS if row[0] != without]
-    key = {"type": "integer"}
+    return {
+        "people": pa.table({name: [row[at] for row in people] for at, name in enumerate(("person", "pay", "city"))}),
+        "visits": pa.table({name: [row[at] for row in visits] for at, name in enumerate(("person", "days"))}),
+        "towns": pa.table({"town": ["rome", "oslo", "oslo"], "code": [1, 2, 3]}),
+    }
+
+
+def _open(folder: Path, without: int | None = None, delta: float = 0) -> sfumato.Database:
     folder.mkdir(parents=True)
     return sfumato.open(
         {
             "name": "pay",
-            "source": {
-                "people": pa.table(
-                    {name: [row[at] for row in people] for at, name in enumerate(("person", "pay", "city"))}
-                ),
-                "visits": pa.table({name: [row[at] for row in visits] for at, name in enumerate(("person", "days"))}),
-                "towns": pa.table({"town": ["rome", "oslo", "oslo"], "code": [1, 2, 3]}),
-            },
+            "source": rows_of(without),
             "ledger": f"sqlite:{folder / 'ledger'}",
             "budget": {"epsilon": 50, "delta": delta},
-            "tables": {
-                "people": {
-                    "unit": "person",
-                    "rows_per_unit": 1,
-                    "columns": {
-                        "person": key | {"unique": True},
-                        "pay": {"type": "integer", "bounds": [0, 100]},
-                        "city": {"type": "text", "values": ["rome", "oslo"]},
-                    },
-                },
-                "visits": {
-                    "unit": "person",
-                    "rows_per_unit": 2,
-                    "columns": {"person": key, "days": {"type": "integer", "bounds": [0, 9]}},
-                },
-                "towns": {"public": True},
-            },
+            "tables": TABLES,
         }
     )
 
@@ -110,6 +116,16 @@ def test_both_parts_are_charged(databases: list[sfumato.Database], sql: str) -> 
     parts = [epsilon(event) for group in plan.groups if (event := event_of((group,))) is not None]
     assert len(parts) == len(plan.groups) >= 2
     assert sum(parts, Fraction(0)) == epsilon(plan.event) == plan.loss.epsilon <= 1
+
+
+@pytest.mark.parametrize("sql", QUESTIONS)
+def test_statements_name_the_value_that_is_not_known_yet(databases: list[sfumato.Database], sql: str) -> None:
+    statements = databases[0].statements(sql, epsilon="1")
+    plan = databases[0].prepare(sql, None, RequestedPrice("1")).plan
+    values = sum(len(first.items) for first in plan.private.first)
+    text = "\n".join(statement.sql for statement in statements)
+    assert all(f":measured_first_{place}" in text for place in range(1, values + 1))
+    assert "987654321" not in text
 
 
 def test_a_quote_shows_the_split_and_an_answer_its_value(databases: list[sfumato.Database]) -> None:

@@ -4,12 +4,13 @@ Each stage is charged, read and published like a question of its own. Between tw
 Proof: proofs/noisy_values.md
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from sfumato.analysis.noisy_values import MAX_NOISY_VALUE_STEPS, NOISY_VALUE_STEP
+from sfumato.engines.engine import PlannedStatement
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import InputNode, ProjectNode, noisy_tables
 from sfumato.planning.notes.note import Note, NoteRank
@@ -23,6 +24,8 @@ from sfumato.release.noisy import NoisyGroup, NoisyResult
 Bound = Mapping[str, tuple[int | None, ...]]
 """The noisy row that each label stands for, in steps."""
 
+_PLACEHOLDER = 987_654_321_012_000
+"""Stands for a noisy value in a statement that is shown, and never run: no other number there looks like it."""
 COMPARED_VALUE = "Rows were compared with a value that was measured first:"
 """How the note begins that states a noisy value."""
 
@@ -43,6 +46,23 @@ def with_any_value(plan: Plan) -> Plan:
     if not plan.private.first:
         return plan
     return bind(plan, {first.label: (0,) * len(first.items) for first in plan.private.first})
+
+
+def stage_statements(plan: Plan, planned: Callable[[Plan], Sequence[PlannedStatement]]) -> tuple[PlannedStatement, ...]:
+    """Return the statements of a plan in their order; a value that is measured first stands there by a name."""
+    names: dict[str, str] = {}
+    bound: dict[str, tuple[int, ...]] = {}
+    for first in plan.private.first:
+        places = range(len(names), len(names) + len(first.items))
+        bound[first.label] = tuple(_PLACEHOLDER + place for place in places)
+        names |= {str(_PLACEHOLDER + place): f":measured_first_{place + 1}" for place in places}
+    found = []
+    for statement in planned(bind(plan, bound)):
+        sql = statement.sql
+        for digits, name in names.items():
+            sql = sql.replace(digits, name)
+        found.append(PlannedStatement(statement.purpose, sql))
+    return tuple(found)
 
 
 def run_stages(plan: Plan, run: Callable[[Plan], NoisyResult], evaluate: Evaluate) -> NoisyResult:

@@ -21,6 +21,7 @@ SUITES = (
     "totality_texts",
     "totality_times",
     "two_owners",
+    "noisy_values",
 )
 
 
