@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 from tests.paths.worlds import a_world, policy, write
 
 import sfumato
 from sfumato.planning.quote import AnswerSource
+from sfumato.prepare import RequestedPrice
 
 PIVOT = ("dept = 'er'", "dept = 'icu'", "dept = 'surgery'")
 FUNNEL = ("urgent", "urgent AND dept = 'er'", "urgent AND dept = 'er' AND age > 4")
@@ -73,3 +76,35 @@ def test_cells_of_a_grouped_funnel_add_up(own: sfumato.Database) -> None:
     known = own.ask("SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE age > 4) AS a FROM visits", epsilon=0)
     exact = own.ask("SELECT COUNT(*) AS n FROM visits WHERE urgent IS NOT NULL", epsilon=EPSILON).rows()
     assert known.rows()[0]["n"] >= sum(row["n"] for row in rows) == exact[0]["n"]
+
+
+def test_a_funnel_that_is_nothing_but_noise_says_so(own: sfumato.Database) -> None:
+    margins, release = own.explain(_asked(FUNNEL), epsilon="0.01").margins, own.ask(_asked(FUNNEL), epsilon="0.01")
+    (row,) = release.rows()
+    within = [name for name, value in row.items() if abs(value) <= (margins[name] or 0)]
+    assert [note.split("`")[1] for note in release.notes if note.startswith("No value of")] == within
+
+
+def test_rows_outside_the_bounds_of_a_key_are_those_of_all_steps(tmp_path: Path) -> None:
+    """60 of 200 rows lie outside, and half of them are urgent: the note tells of all."""
+    rows = {"patient_id": list(range(200)), "age": [3] * 140 + [90] * 60, "urgent": [at % 2 == 0 for at in range(200)]}
+    (tmp_path / "extra").mkdir()
+    pyarrow.parquet.write_table(pyarrow.table(rows), tmp_path / "extra" / "visits.parquet")
+    columns = {"patient_id": {"type": "integer"}, "age": {"type": "integer", "bounds": [0, 9]}}
+    words = {
+        "source": f"parquet:{tmp_path}/extra",
+        "ledger": f"sqlite:{tmp_path}/extra.ledger",
+        "budget": {"epsilon": 10**6, "delta": 0},
+        "tables": {
+            "visits": {
+                "unit": "patient_id",
+                "rows_per_unit": 5,
+                "columns": {**columns, "urgent": {"type": "boolean"}},
+            }
+        },
+    }
+    sql = "SELECT age, COUNT(*) AS n, COUNT(*) FILTER (WHERE urgent) AS u FROM visits GROUP BY age"
+    with sfumato.open(words) as database:
+        assert database.prepare(sql, None, RequestedPrice(EPSILON)).plan.groups[0].sums
+        (note,) = [note for note in database.ask(sql, epsilon=EPSILON).notes if "outside" in note]
+    assert "about 60 rows" in note

@@ -125,13 +125,13 @@ def _outside(released: ReleasedGroups) -> Iterator[Note]:
 
 def _outside_rows(group: GroupPlan, found: NoisyGroup, place: int) -> str:
     """Return about how many rows are in the remainder of a key, where rows were counted."""
-    counts = (one for one in group.measured if one.quantity.function is Aggregation.COUNT)
-    name = next((one.name for one in counts if not one.quantity.parts), None)
+    named = [(one.name, one.quantity) for one in group.measured] + [(one.name, one.quantity) for one in group.sums]
+    counts = (name for name, one in named if one.function is Aggregation.COUNT and not one.parts)
+    name = next(counts, None)
     cells = [at for at, cell in enumerate(found.keys) if cell[place] is None]
     if name is None or not cells:
         return "rows"
-    around = (one.steps for one in group.sums if name in one.steps)
-    steps = max(around, key=len, default=(name,))  # the largest count that it is a step of
+    steps = group.steps_of(name)
     parts = len(cells) * len(steps)
     mechanisms = [one.mechanism for one in group.measured if one.name in steps]
     margin = max(one.margin(1 - (1 - CONFIDENCE) / parts) for one in mechanisms) * parts  # a union bound over all
