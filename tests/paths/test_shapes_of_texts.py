@@ -10,7 +10,7 @@ from tests.paths.worlds import a_world, policy, write
 
 import sfumato
 from sfumato.database import Database
-from sfumato.errors import Refusal
+from sfumato.errors import EngineFailed, Refusal
 from sfumato.planning import noise, planner
 from sfumato.prepare import RequestedPrice
 
@@ -66,6 +66,8 @@ def planned(handle: Database, sql: str, price: RequestedPrice) -> tuple[object, 
     """Return everything that is decided before a charge: plans, names, price and statements, or the refusal."""
     try:
         asked = handle.prepare(sql, None, price)
+    except EngineFailed:
+        raise
     except Refusal as refusal:
         return type(refusal), str(refusal)
     quote = handle.explain(sql, epsilon=price.epsilon, within=price.within, share=price.share, delta=price.delta)

@@ -13,8 +13,8 @@ from sfumato.planning.measurement_identity import MeasurementIdentity
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.release.noisy import NoisyGroup, NoisyResult, NoisyValues
 
-Keys = tuple[tuple[KeyValue, ...], ...]
-Picked = TypeVar("Picked", NoisyValues, Keys)
+CellKeys = tuple[tuple[KeyValue, ...], ...]
+Picked = TypeVar("Picked", NoisyValues, CellKeys)
 
 
 def in_measured_order(noisy: NoisyResult, identity: MeasurementIdentity) -> NoisyResult:
@@ -59,14 +59,14 @@ def in_plan_order(noisy: NoisyResult, identity: MeasurementIdentity, plan: Plan)
     return NoisyResult(tuple(placed[place] for place in sorted(placed)), noisy.bits)
 
 
-def _in_order(keys: Keys, places: tuple[int, ...]) -> Keys:
+def _in_order(keys: CellKeys, places: tuple[int, ...]) -> CellKeys:
     """Return the keys of every cell in this order."""
     if places == tuple(range(len(places))):
         return keys
     return tuple(tuple(cell[at] for at in places) for cell in keys)
 
 
-def _order(plan: GroupPlan, keys: Keys) -> list[int]:
+def _order(plan: GroupPlan, keys: CellKeys) -> list[int]:
     """Return the places of the cells in the order in which `publish` gives them."""
     places = list(range(len(keys)))
     if isinstance(plan.selection, SpelledList):
