@@ -154,3 +154,72 @@ def test_what_is_spent_is_of_the_cohort_that_lost_most(tmp_path: Path) -> None:
         before = budget
     assert ledger.budget().spent.epsilon == before.spent.epsilon == Fraction(6, 10)
     ledger.close()
+
+
+def test_cohorts_share_the_cap_of_an_analyst_where_the_policy_says_so(tmp_path: Path) -> None:
+    analysts = {"research": {"epsilon": 1, "cohorts": "together"}, "press": {"epsilon": 1}}
+    policy = policy_in(tmp_path, 2, analysts=analysts)
+    ledger = open_ledger(policy)
+    for account in ("research", "press"):
+        _ask(ledger, policy, f"{account} about the north", pure("0.75"), _paying("north"), account)
+    with pytest.raises(BudgetExhausted, match="25 %"):
+        _ask(ledger, policy, "about the south", pure("0.5"), _paying("south"), "research")
+    _ask(ledger, policy, "press about the south", pure("0.5"), _paying("south"), "press")
+    _ask(ledger, policy, "a little about the south", pure("0.25"), _paying("south"), "research")
+    shown = ledger.budget("research", _paying(*NAMES))
+    assert {shown.used, *(one.used for one in shown.cohorts.values())} == {Fraction(1)}
+    assert ledger.budget("press", _paying(*NAMES)).cohorts["other"].used == 0
+    assert {name: one.used for name, one in ledger.budget("", _paying(*NAMES)).cohorts.items()} == {
+        "north": Fraction(3, 4),
+        "south": Fraction(3, 8),
+        "other": 0,
+    }
+    ledger.verify()
+    require_read_back(ledger)
+    ledger.close()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_analyst_learns_more_about_a_person_than_their_cap(tmp_path: Path, seed: int) -> None:
+    """Random charges under policies that change between both kinds of caps, and assignments that are lost."""
+    random = Random(seed)
+    delta = "1e-6" if seed % 2 else 0
+    kinds = ("each", "together")
+
+    def under(kind: str) -> Policy:
+        return policy_in(tmp_path, 5, delta, analysts={"research": {"epsilon": "0.5", "cohorts": kind}})
+
+    policy, kept = under(kinds[0]), KEPT
+    ledger = open_ledger(policy)
+    learnt = {name: Filter(Fraction(1, 2), policy.analysts[0].delta) for name in range(12)}
+    home = {name: random.choice(NAMES) for name in learnt}
+    for place in range(60):
+        if random.random() < 0.1:
+            kept, home = f"assignment {place}", {name: random.choice(NAMES) for name in learnt}
+        if random.random() < 0.1:
+            ledger.close()
+            policy = under(random.choice(kinds))
+            ledger = open_ledger(policy)
+        event = random.choice(EVENTS[: 3 if delta else 2])
+        paying = None if random.random() < 0.15 else _paying(*random.sample(NAMES, random.choice((1, 2))), kept=kept)
+        try:
+            _ask(ledger, policy, f"q{place}", event, paying, "research")
+        except BudgetExhausted:
+            continue
+        for name, cohort in home.items():
+            if paying is None or cohort in paying.names:
+                learnt[name] = learnt[name].charge(event)  # refused where the cap is broken
+    ledger.verify()
+    require_read_back(ledger)
+    ledger.close()
+
+
+def test_one_cap_for_all_cohorts_counts_every_charge_once(tmp_path: Path) -> None:
+    policy = policy_in(tmp_path, 9, analysts={"research": {"epsilon": 3, "cohorts": "together"}})
+    ledger = open_ledger(policy)
+    for place, paying in enumerate((_paying("north"), _paying("north", "south"), None, _paying(*NAMES))):
+        _ask(ledger, policy, f"q{place}", pure("0.5"), paying, "research")
+    assert ledger.account("research", _paying("other")).pure == 2
+    assert ledger.account("", _paying("other")).pure == 1
+    ledger.verify()
+    ledger.close()

@@ -16,7 +16,7 @@ from sfumato.ledger import transaction
 from sfumato.ledger.accounts import open_accounts
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.opening import accept_clock, open_ledger
-from sfumato.ledger.verifying import _window as second_window
+from sfumato.ledger.verified_windows import verified_window_start as second_window
 from sfumato.ledger.windows import BudgetWindow, instant, window_end, window_start
 from sfumato.policy.policy import Period, Policy
 

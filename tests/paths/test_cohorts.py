@@ -365,3 +365,38 @@ def test_people_who_come_next_year_bring_a_budget_of_their_own(tmp_path: Path, m
 def test_cohorts_that_cannot_be_kept_are_refused(tmp_path: Path, change: dict[str, Any], why: str) -> None:
     with pytest.raises(BadPolicy, match=why):
         sfumato.open({**_policy(tmp_path, SOME, _visits(DAYS)), **change})
+
+
+COUNT_VISITS = "SELECT COUNT(*) AS n FROM visits WHERE {}"
+IN_TIME = {
+    "EXTRACT(year FROM day) = 2022": "2022",
+    "date_part('year', day) <= 2021": "2021",
+    "year(day) IN (2020, 2021)": "2021",
+    "YEAR(day) BETWEEN 2020 AND 2022": "2022",
+    "EXTRACT(year FROM day) = 2020 OR EXTRACT(year FROM day) = 2022": "2022",
+    "EXTRACT(year FROM day) = 2021 AND EXTRACT(month FROM day) = 3": "2021",
+    "NOT EXTRACT(year FROM day) > 2020": "2020",
+    "date_trunc('year', day) = DATE '2021-01-01'": "2021",
+    "date_trunc('quarter', day) < DATE '2022-01-01'": "2021",
+    "EXTRACT(year FROM day) - 2000 = 21": "2021",
+    "EXTRACT(month FROM day) = 3": None,
+    "EXTRACT(year FROM day) = 2022 OR cost = 1": None,
+}
+"""Conditions, and the last window in which their people can have come first; None: any."""
+
+
+@pytest.mark.parametrize("kind", ["date", "timestamp"])
+def test_conditions_on_years_and_periods_say_who_pays(tmp_path: Path, kind: str) -> None:
+    visits = _visits(DAYS)
+    policy = _policy(tmp_path, SOME, visits, cohort='first(visits.day, "year")')
+    if kind == "timestamp":
+        policy["source"]["visits"] = visits.with_columns(pl.col("day").cast(pl.Datetime))
+        policy["tables"]["visits"]["columns"]["day"] = {
+            "type": "timestamp",
+            "bounds": ["2020-01-01T00:00:00", "2029-12-31T00:00:00"],
+        }
+    with sfumato.open(policy) as own:
+        for condition, last in IN_TIME.items():
+            asked = own.prepare(COUNT_VISITS.format(condition), None, RequestedPrice(1))
+            wanted = None if last is None else tuple(str(year) for year in range(2020, int(last) + 1))
+            assert asked.plan.cohorts == wanted, condition

@@ -5,6 +5,7 @@ from tests.planted.bug import Bug, planned
 _PURE = "tests/paths/test_refinement.py"
 _GAUSSIAN = "tests/paths/test_gaussian_refinement.py"
 _VIEWS = "tests/paths/test_views.py"
+_COHORTS = "tests/ledger/test_cohorts.py"
 _BACKUPS = "tests/backups/test_cohorts.py"
 
 REFINE_BUGS: tuple[Bug, ...] = (
@@ -118,6 +119,20 @@ REFINE_BUGS: tuple[Bug, ...] = (
         "a restore puts older cohorts beside a ledger with later charges",
         _BACKUPS,
         ("backups/restore.py", "if restored.is_at_cut and ", "if "),
+    ),
+    planned(
+        "cohorts that share an analyst's cap have it each for itself",
+        _COHORTS,
+        ("ledger/state.py", "for name in names if name in state.together}", "for name in names if False}"),
+    ),
+    planned(
+        "a cap that cohorts share begins at nothing",
+        _COHORTS,
+        (
+            "ledger/state.py",
+            "    whole = collapsed({name: state.accounts[name] for name in begin}, state.cohorts)\n",
+            "    whole: dict[str, Filter] = {}\n",
+        ),
     ),
     planned(
         "a kept answer with more noise than the plan answers a share",

@@ -141,7 +141,7 @@ CSV_POLICY: dict[str, Any] = {
         "roles": "claims.groups",
     },
     "engine": {"memory": "4GB", "threads": 2, "temp": "spill"},
-    "analysts": {"anna": {"roles": ["reader"], "every": "month"}},
+    "analysts": {"anna": {"roles": ["reader"], "every": "month", "cohorts": "together"}},
     "budget": {"epsilon": 3, "delta": "1e-6", "truncation": 0.1, "charges": 10}
     | {"every": "year", "lifetime": "unlimited"},
     "tables": {

@@ -7,6 +7,7 @@ here is whether others could matter to the answer.  Proof: proofs/cohorts.md
 from dataclasses import dataclass
 
 from sfumato.analysis.private_query import PrivateQuery
+from sfumato.language.monotone import column_restriction
 from sfumato.language.narrowing import Restriction, limits_if_true
 from sfumato.language.outside import bare
 from sfumato.language.rel_nodes import (
@@ -71,13 +72,14 @@ class _Conditions:
 
     def _where(self, condition: Scalar, flow: RelNode) -> frozenset[str]:
         everyone = frozenset(self.names)
-        if self.policy.cohort is not None and self.policy.cohort.every is not None:
-            return self._in_time(condition, flow)
+        in_time = self.policy.cohort is not None and self.policy.cohort.every is not None
         match condition.operator, condition.arguments:
             case (Operator.AND, parts):
                 return everyone.intersection(*(self._where(part, flow) for part in parts))
             case (Operator.OR, parts):
                 return frozenset[str]().union(*(self._where(part, flow) for part in parts))
+            case _ if in_time:
+                return self._in_time(condition, flow)
             case (Operator.EQUAL | Operator.IN, (first, *others)):
                 sides = (first, *others)
                 if len(sides) == 2 and first.operator is Operator.CONSTANT:
@@ -104,12 +106,11 @@ class _Conditions:
         found = frozenset(self.names)
         windows = cohort_windows(self.policy, self.names)
         closed = found - {name for name, _, _ in windows} - {OTHER}  # before the bounds of now: people stay in them
-        for (operator, arguments, constant), limit in limits_if_true(condition).items():
-            if operator is not Operator.COLUMN or (limit.low is None and limit.high is None) or arguments:
-                continue
-            traced = self._traced(constant, flow)
-            if traced is not None:
-                known = limit if traced else Restriction(high=limit.high)
+        for shape, limit in limits_if_true(condition).items():
+            read = None if limit.low is limit.high is None else column_restriction(shape, limit)
+            traced = None if read is None else self._traced(read[0], flow)
+            if read is not None and traced is not None:
+                known = read[1] if traced else Restriction(high=read[1].high)
                 found &= closed | {name for name, low, high in windows if _meets(known, low, high)}
         return found
 

@@ -13,7 +13,7 @@ from sfumato.accounting.filter import RENYI_UNITS, Filter
 from sfumato.errors import BadPolicy
 from sfumato.ledger.chain import Row
 from sfumato.policy.canonical import canonical_text, policy_hash, tables_hash
-from sfumato.policy.policy import Period, Policy, fold_name
+from sfumato.policy.policy import CohortCap, Period, Policy, fold_name
 
 DATASET = ""
 """The account that everything is charged to."""
@@ -35,6 +35,8 @@ class RecordedPolicy:
     """The owner said explicitly that this policy may follow one with other tables."""
     periods: Mapping[str, Period] = field(default_factory=dict)
     """By folded name, how often the caps of accounts renew that do."""
+    together: frozenset[str] = frozenset()
+    """The folded names of accounts whose caps all cohorts share."""
 
 
 def recorded(policy: Policy, accounts: Mapping[str, Filter], confirmed: bool) -> RecordedPolicy:
@@ -52,8 +54,9 @@ def recorded(policy: Policy, accounts: Mapping[str, Filter], confirmed: bool) ->
     if policy.budget.every is not None:
         periods[DATASET] = policy.budget.every
     text = canonical_text(policy)
+    together = frozenset(fold_name(one.name) for one in policy.analysts if one.cohorts is CohortCap.TOGETHER)
     return RecordedPolicy(
-        policy_hash(policy), tables_hash(policy), policy.neighbours, text, caps, orders, confirmed, periods
+        policy_hash(policy), tables_hash(policy), policy.neighbours, text, caps, orders, confirmed, periods, together
     )
 
 
@@ -83,6 +86,8 @@ def policy_text(policy: RecordedPolicy) -> str:
     }
     if policy.periods:  # a policy whose caps do not renew is written as it always was
         data["periods"] = {name: every.value for name, every in policy.periods.items()}
+    if policy.together:
+        data["together"] = sorted(policy.together)
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -98,6 +103,7 @@ def from_content(content: str) -> RecordedPolicy:
         data["orders"],
         data["confirmed"],
         {name: Period(every) for name, every in data.get("periods", {}).items()},
+        frozenset(map(str, data.get("together", ()))),
     )
 
 

@@ -63,6 +63,8 @@ class State:
     """The filters of cohorts that were charged apart; a cohort without one has that of the account."""
     kept: str = ""
     """The assignment of people to cohorts that they are of."""
+    together: frozenset[str] = frozenset()
+    """The accounts whose caps all cohorts share: they have one filter, whichever cohorts pay."""
 
     @property
     def spent(self) -> bool:
@@ -151,6 +153,7 @@ def started(row: Row) -> State:
                 for cohort, caps in data.get("cohorts", {}).items()
             },
             str(data.get("kept", "")),
+            frozenset(map(str, data.get("together", ()))),
         )
     except NOT_WRITTEN_SO:
         pass
@@ -176,6 +179,8 @@ def sums_text(state: State) -> str:
         data["granted"] = dict(state.granted)
     if state.windows:
         data["windows"] = windows_json(state.windows)
+    if state.together:
+        data["together"] = sorted(state.together)
     if state.kept:
         data["kept"] = state.kept
         data["cohorts"] = {
@@ -208,7 +213,7 @@ def under(state: State, policy: RecordedPolicy, time: int) -> State:
     """Return the state after a policy was recorded at a time."""
     if refuses_window(state, policy):
         raise ValueError("a budget that renewed cannot hold for the lifetime")
-    state = renewed(state, state.windows, time)
+    state = sharing_caps(renewed(state, state.windows, time), policy.together)
     return replace(
         state,
         policy=policy.hash,
@@ -218,6 +223,14 @@ def under(state: State, policy: RecordedPolicy, time: int) -> State:
         cohorts=changed_caps(state.cohorts, lambda name, cap: with_caps({name: cap}, policy)[name]),
         windows=under_policy(state.windows, policy.periods, policy.caps, time),
     )
+
+
+def sharing_caps(state: State, names: frozenset[str]) -> State:
+    """Return the state in which all cohorts share the caps of these accounts, from the largest sums on."""
+    begin = names & state.accounts.keys()
+    whole = collapsed({name: state.accounts[name] for name in begin}, state.cohorts)
+    left = changed_caps(state.cohorts, lambda name, cap: None if name in begin else cap)
+    return replace(state, accounts={**state.accounts, **whole}, cohorts=left, together=names)
 
 
 def refuses_window(state: State, policy: RecordedPolicy) -> bool:
@@ -273,10 +286,11 @@ def _paid(state: State, account: str, event: Event, paying: PayingCohorts) -> St
     """Charge the cohorts that pay; another assignment of people to cohorts begins at the largest sums."""
     state = assigned(state, paying.kept)
     names, charged = (DATASET, account), dict(state.cohorts)
+    shared = {name: state.accounts[name].charge(event) for name in names if name in state.together}
     known: dict[Filter, Filter] = {}
     for cohort in paying.names:
         own = dict(charged.get(cohort, {}))
-        for name in dict.fromkeys(names):
+        for name in dict.fromkeys(name for name in names if name not in shared):
             before = own.get(name, state.accounts[name])
             if before not in known:  # cohorts that were charged alike have equal filters
                 known[before] = before.charge(event)
@@ -284,7 +298,7 @@ def _paid(state: State, account: str, event: Event, paying: PayingCohorts) -> St
         charged[cohort] = own
     relation = next(iter(known.values())).neighbours
     touched = {name: replace(state.accounts[name], neighbours=relation) for name in names}  # something was charged
-    return replace(state, accounts={**state.accounts, **touched}, cohorts=charged)
+    return replace(state, accounts={**state.accounts, **touched, **shared}, cohorts=charged)
 
 
 def assigned(state: State, kept: str) -> State:

@@ -7,7 +7,6 @@ in their order only where denominators grow so long that the writer may have rou
 import json
 import re
 import sqlite3
-from calendar import timegm
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from contextlib import closing
@@ -16,7 +15,6 @@ from fractions import Fraction
 from hashlib import sha256
 from math import ceil, lcm
 from pathlib import Path
-from time import gmtime
 from typing import Any
 
 from sfumato.accounting.event import from_json, unordered
@@ -24,13 +22,13 @@ from sfumato.accounting.filter import MAX_DENOMINATOR, RENYI_UNITS, Filter
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.caches import remembered
 from sfumato.errors import LedgerDamaged, LedgerUnavailable, Refusal
+from sfumato.ledger.verified_windows import verified_window_start
 
 _COLUMNS = "sequence, kind, time, account, question, sql, event, loss, policy, version, receipt, key, same, about"
 _COLUMNS += ", content, head"
 _FIRST = sha256(b"sfumato ledger, form 1").hexdigest()
 _STATE_PLACES = 1000
 _CHUNK_BYTES = 1 << 20
-_DAY_MICROSECONDS = 86_400 * 10**6
 _RULE_OF_ANCHORS = r"([1-9][0-9]{0,17}) ([0-9a-f]{64}) ([0-9a-f]{64}|-)\n"
 
 
@@ -90,7 +88,7 @@ class _Account:
 
     def renew(self, time: int) -> bool:
         """Begin anew in a later window; a time that went back begins none. Return whether one began."""
-        if self.every is not None and (start := _window(self.every, time)) > self.since:
+        if self.every is not None and (start := verified_window_start(self.every, time)) > self.since:
             self.bring_up_to_date()
             self.pure, self.renyi, self.approximate, self.since = Fraction(0), 0, Fraction(0), start
             return True
@@ -211,6 +209,7 @@ class _Replay:
     cohorts: dict[str, dict[str, _Account]] = field(default_factory=dict)
     """By cohort and name, the accounts of those that were charged apart."""
     kept: str = ""
+    together: set[str] = field(default_factory=set)
 
     def read(self, row: tuple[Any, ...]) -> None:
         kind, same = row[1], row[12]
@@ -282,6 +281,9 @@ class _Replay:
         self.kept = kept
         for name in names:
             budget = self.accounts[name]
+            if name in self.together:
+                budget.recent.append(event)
+                continue
             budget.bring_up_to_date()
             one = _once(budget.epsilon, budget.delta, budget.order, event)
             budget.neighbours = budget.neighbours or (one.neighbours and one.neighbours.value)
@@ -332,13 +334,18 @@ class _Replay:
             raise ValueError("another window of the dataset")
         self.bring_up_to_date()
         self._renew(self.accounts, time)
+        self.together = set(data.get("together", ()))
+        for account in self.together & self.accounts.keys():
+            apart = [caps.pop(account) for caps in self.cohorts.values() if account in caps]
+            self.accounts[account].raise_to(apart)
+        self.cohorts = {cohort: caps for cohort, caps in self.cohorts.items() if caps}
         _apply(self.accounts, data)
         for caps in self.cohorts.values():
             _apply(caps, {**data, "caps": {name: cap for name, cap in data["caps"].items() if name in caps}})
         for account in data["caps"]:
             budget = self.accounts[account]
             known, budget.every = budget.every, data.get("periods", {}).get(account)
-            begun = 0 if budget.every is None else _window(budget.every, time)
+            begun = 0 if budget.every is None else verified_window_start(budget.every, time)
             budget.since = max(budget.since, begun) if known and budget.every else begun
 
     def _read_reached(self, same: str, place: int, content: str) -> None:
@@ -374,6 +381,7 @@ class _Replay:
             **({"requests": self.requests} if self.requests else {}),
             **({"granted": self.granted} if self.granted else {}),
             **({"windows": windows} if windows else {}),
+            **({"together": sorted(self.together)} if self.together else {}),
             **({"kept": self.kept, "cohorts": cohorts} if self.kept else {}),
         }
 
@@ -398,18 +406,6 @@ def _apply(accounts: dict[str, _Account], data: dict[str, Any]) -> None:
         elif order != budget.order and budget.neighbours is not None:
             raise ValueError("another order after a charge")
         budget.epsilon, budget.delta, budget.order = Fraction(epsilon), Fraction(delta), order
-
-
-def _window(every: str, time: int) -> int:
-    """Return when the window of a time began: by days since 1970, which was a Thursday, and by the calendar of UTC."""
-    days = time // _DAY_MICROSECONDS
-    if every == "week":
-        days -= (days + 3) % 7
-    elif every != "day":
-        months = {"month": 1, "quarter": 3, "year": 12}[every]
-        year, month = gmtime(days * 86_400)[:2]
-        days = timegm((year, month - (month - 1) % months, 1, 0, 0, 0)) // 86_400
-    return days * _DAY_MICROSECONDS
 
 
 def _bytes(head: str, row: tuple[Any, ...]) -> bytes:

@@ -14,7 +14,7 @@ from sfumato.policy.kinds import (
     Section,
     WholeNumber,
 )
-from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT, UNLIMITED, Period
+from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT, UNLIMITED, CohortCap, Period
 
 MAX_TABLES = 500
 MAX_ANALYSTS = 10_000
@@ -170,6 +170,12 @@ ANALYST = Section(
             _EVERY,
             Default(words="none: the cap does not renew, unless epsilon comes from a role that says so"),
             "The window after which this analyst's cap renews; the budget still limits all windows together.",
+        ),
+        PolicyKey(
+            "cohorts",
+            OneOf(tuple(CohortCap), {}, CohortCap),
+            Default(CohortCap.EACH, '`"each"`'),
+            "Whether each cohort of people has this analyst's cap for itself, or all cohorts share it.",
         ),
     ),
     any_of=("epsilon", "roles"),

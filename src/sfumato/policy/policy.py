@@ -281,6 +281,15 @@ class Role:
         return self.columns is None or (table, ALL_COLUMNS) in self.columns or (table, column) in self.columns
 
 
+class CohortCap(StrEnum):
+    """What the cap of an analyst limits where people have budgets by cohort."""
+
+    EACH = "each"
+    """The charges of each cohort for themselves."""
+    TOGETHER = "together"
+    """All charges, whichever cohorts pay."""
+
+
 @dataclass(frozen=True, slots=True)
 class Analyst:
     """Someone with a budget of their own inside the dataset's; where it is larger, the dataset's cap still holds."""
@@ -294,6 +303,8 @@ class Analyst:
     """Names of the roles that say what the analyst may use; without one, everything."""
     every: Period | None = None
     """The cap renews with each such window; None: it holds for the lifetime of the ledger."""
+    cohorts: CohortCap = CohortCap.EACH
+    """Whether each cohort of people has the cap for itself, or all together."""
 
     @property
     def price_target(self) -> dict[str, str]:
