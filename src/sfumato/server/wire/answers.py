@@ -17,7 +17,7 @@ from sfumato.release.release import Release
 from sfumato.server.gate import Caller, Gateway
 from sfumato.server.quota import Holding
 from sfumato.server.wire import oids
-from sfumato.server.wire.charge_notices import charge_notices
+from sfumato.server.wire.charge_notices import EMPTIED_PREVIEW, charge_notices
 from sfumato.server.wire.copy_statements import Copy
 from sfumato.server.wire.copying import copy_rows
 from sfumato.server.wire.cursor_statements import Declare, Direction, Fetch
@@ -165,6 +165,7 @@ class Answering:
         def render(release: Release) -> tuple[T, tuple[Reported, ...]]:
             rows = zip(*release.values, strict=True) if level is None else with_intervals(release, outline, level)
             told = charge_notices(release, database, expansion.sql, price) if is_told else ()
+            told += (EMPTIED_PREVIEW,) if is_told and expansion.is_emptied else ()
             return write(rows), told
 
         try:

@@ -43,12 +43,14 @@ class Expansion:
     views: tuple[Expandable, ...] = ()
     _kept: tuple[tuple[int, int, int], ...] = field(default=(), repr=False)
     """Which parts of the original text are where: first and last position here, first position there."""
+    is_emptied: bool = False
+    """Whether its rows are left out."""
 
     def without_rows(self) -> "Expansion":
         """Return a text with the columns of this one and no rows."""
         opening, closing = "SELECT * FROM (\n", "\n) AS probe LIMIT 0"
         moved = tuple((first + len(opening), last + len(opening), there) for first, last, there in self._kept)
-        return Expansion(f"{opening}{self.sql}{closing}", self.views, moved)
+        return Expansion(f"{opening}{self.sql}{closing}", self.views, moved, True)
 
     def located(self, error: Refusal | WireError) -> Refusal | WireError:
         """Return an error about the expanded text as one about the text that was written."""
