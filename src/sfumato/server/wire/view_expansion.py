@@ -98,7 +98,7 @@ def closure(keys: Iterable[str], known: Mapping[str, Expandable]) -> list[str]:
 
     def visit(key: str, path: tuple[str, ...]) -> int:
         if key not in depths:
-            below = {reference.key for reference in known[key].references.of(known)}
+            below = known[key].references.keys & known.keys()
             if key in path or len(path) >= MAX_VIEW_DEPTH:
                 raise _too_deep(known[key].name)
             depths[key] = 1 + max((visit(one, (*path, key)) for one in sorted(below)), default=0)
@@ -121,9 +121,9 @@ def _too_deep(name: str) -> WireError:
 
 def _clause_names(references: ViewReferences, order: Sequence[str], known: Mapping[str, Expandable]) -> dict[str, str]:
     """Return what the clause of each view is called: as the view, unless the text defines that name itself."""
-    taken = set(references.defined) | {reference.key for reference in references.read} | set(known)
+    taken = set(references.defined | references.keys | known.keys())
     for key in order:
-        taken |= known[key].references.defined | {reference.key for reference in known[key].references.read}
+        taken |= known[key].references.defined | known[key].references.keys
     names: dict[str, str] = {}
     for key in order:
         name, number = known[key].name, 1
