@@ -45,9 +45,9 @@ class Recording:
     statements: tuple[Statement, ...]
 
 
-def read(tool: str) -> Recording:
+def read(tool: str, folder: Path = RECORDED) -> Recording:
     """Return the recording of a tool."""
-    text = (RECORDED / f"{tool}.sql").read_text(encoding="utf-8")
+    text = (folder / f"{tool}.sql").read_text(encoding="utf-8")
     head, *parts = _VERDICT.split(text)
     header = tuple(line.removeprefix("-- ") for line in head.strip().splitlines())
     found = zip(parts[::3], parts[1::3], parts[2::3], strict=True)

@@ -14,7 +14,7 @@ from sfumato.query.parameters import LiteralList
 from sfumato.query.parse import parse
 from sfumato.query.parsing.tree import parameters_of
 from sfumato.query.private_rows import reads_private_tables
-from sfumato.query.probes import preview_of, without_reading
+from sfumato.query.probes import is_empty, preview_of, without_reading
 from sfumato.query.relation import GroupBy, MarkJoin, Project, Query, Relation, UnionAll, Window, inputs
 from sfumato.query.types import NumberType, Type
 
@@ -89,7 +89,7 @@ def describe_query(
     if settled:  # once more: one parameter has one type
         query = parse(sql, catalog, {**unbound, **known, **settled})
     shown = without_reading(query, whole, previews)
-    is_preview = reads_private_tables(query.relation, whole) and preview_of(query.relation) is not None
+    is_preview = reads_private_tables(query.relation, whole) and _shows_first_rows(query.relation)
     query = shown if len(shown.names) > len(query.names) else query  # only a preview has another column
     columns = zip(query.names, query.relation.items, strict=True)
     return QueryDescription(
@@ -100,6 +100,10 @@ def describe_query(
         tuple(number_type(item.expression) for item in query.relation.items),
         is_preview,
     )
+
+
+def _shows_first_rows(relation: Relation) -> bool:
+    return preview_of(relation) is not None and not is_empty(relation)
 
 
 def _sample(name: str, type: Type, lists: Collection[str]) -> Literal | LiteralList:

@@ -17,7 +17,7 @@ from sfumato.release.release import Release
 from sfumato.server.gate import Caller, Gateway
 from sfumato.server.quota import Holding
 from sfumato.server.wire import oids
-from sfumato.server.wire.charge_notices import charge_notices
+from sfumato.server.wire.charge_notices import EMPTIED_PREVIEW, charge_notices
 from sfumato.server.wire.copy_statements import Copy
 from sfumato.server.wire.copying import copy_rows
 from sfumato.server.wire.cursor_statements import Declare, Direction, Fetch
@@ -86,7 +86,7 @@ class Answering:
 
     @property
     def _catalogue(self) -> Catalogue:
-        """The catalogue of the policy in force, with the temporary views of this session."""
+        """The catalogue of the policy in force, with the temporary views of this session; made in a worker thread."""
         base, known = self._current_catalogue(), self._views.known
         if not self._views.has_schema:
             return base
@@ -145,7 +145,7 @@ class Answering:
             raise AssertionError("only a question has an answer")
         expansion, outline = prepared.asked, prepared.outline
         if prepared.is_catalogue:
-            async with self._catalogue.turns:
+            async with self._current_catalogue().turns:
                 stopped = self._is_stopped()
                 work = self._gate.work(self._caller, lambda: write(self._catalogued(prepared, given, stopped)))
                 return await work, ()
@@ -165,6 +165,7 @@ class Answering:
         def render(release: Release) -> tuple[T, tuple[Reported, ...]]:
             rows = zip(*release.values, strict=True) if level is None else with_intervals(release, outline, level)
             told = charge_notices(release, database, expansion.sql, price) if is_told else ()
+            told += (EMPTIED_PREVIEW,) if is_told and expansion.is_emptied else ()
             return write(rows), told
 
         try:
@@ -275,13 +276,13 @@ class Answering:
             plan = self._catalogue.constants(f"SELECT {text}")
             return list(plan.rows(Execution(self._facts, {}, stopped))[0])
 
-        async with self._catalogue.turns:
+        async with self._current_catalogue().turns:
             stopped = self._is_stopped()
             return await self._gate.work(self._caller, compute)
 
     def oid_of(self, name: str) -> int:
         """Return the number of a type that a PREPARE names."""
-        return self._catalogue.type_named(name)
+        return self._current_catalogue().type_named(name)
 
     async def _question(self, statement: SelectStatement, sql: str, declared: Sequence[int]) -> ReadyStatement:
         expansion = await self._expanded(sql)

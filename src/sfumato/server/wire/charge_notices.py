@@ -14,6 +14,9 @@ from sfumato.release.thin_answers import warnings_of
 from sfumato.server.wire.sqlstates import Reported
 from sfumato.views import free_text
 
+EMPTIED_PREVIEW = Reported(
+    "NOTICE", "00000", "The rows of this preview are left out, because sfumato.preview is empty: they are about people."
+)
 _MAX_NAMED_COLUMNS = 10
 _FREE_NOTE = "Free: from your answer of "
 

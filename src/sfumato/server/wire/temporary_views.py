@@ -151,7 +151,7 @@ class TemporaryViews:
             else:
                 notices.append(Reported("NOTICE", "00000", f'view "{name}" does not exist, skipping'))
         gone = self.known.keys() - known.keys()
-        while readers := [key for key, view in known.items() if view.references.of(gone)]:
+        while readers := [key for key, view in known.items() if view.references.keys & gone]:
             if not statement.cascade:
                 raise WireError(
                     "2BP01",

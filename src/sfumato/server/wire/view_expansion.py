@@ -43,12 +43,14 @@ class Expansion:
     views: tuple[Expandable, ...] = ()
     _kept: tuple[tuple[int, int, int], ...] = field(default=(), repr=False)
     """Which parts of the original text are where: first and last position here, first position there."""
+    is_emptied: bool = False
+    """Whether its rows are left out."""
 
     def without_rows(self) -> "Expansion":
         """Return a text with the columns of this one and no rows."""
         opening, closing = "SELECT * FROM (\n", "\n) AS probe LIMIT 0"
         moved = tuple((first + len(opening), last + len(opening), there) for first, last, there in self._kept)
-        return Expansion(f"{opening}{self.sql}{closing}", self.views, moved)
+        return Expansion(f"{opening}{self.sql}{closing}", self.views, moved, True)
 
     def located(self, error: Refusal | WireError) -> Refusal | WireError:
         """Return an error about the expanded text as one about the text that was written."""
@@ -96,7 +98,7 @@ def closure(keys: Iterable[str], known: Mapping[str, Expandable]) -> list[str]:
 
     def visit(key: str, path: tuple[str, ...]) -> int:
         if key not in depths:
-            below = {reference.key for reference in known[key].references.of(known)}
+            below = known[key].references.keys & known.keys()
             if key in path or len(path) >= MAX_VIEW_DEPTH:
                 raise _too_deep(known[key].name)
             depths[key] = 1 + max((visit(one, (*path, key)) for one in sorted(below)), default=0)
@@ -119,9 +121,9 @@ def _too_deep(name: str) -> WireError:
 
 def _clause_names(references: ViewReferences, order: Sequence[str], known: Mapping[str, Expandable]) -> dict[str, str]:
     """Return what the clause of each view is called: as the view, unless the text defines that name itself."""
-    taken = set(references.defined) | {reference.key for reference in references.read} | set(known)
+    taken = set(references.defined | references.keys | known.keys())
     for key in order:
-        taken |= known[key].references.defined | {reference.key for reference in known[key].references.read}
+        taken |= known[key].references.defined | known[key].references.keys
     names: dict[str, str] = {}
     for key in order:
         name, number = known[key].name, 1
