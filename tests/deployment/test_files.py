@@ -244,3 +244,10 @@ def test_the_chart_refuses_values_that_cannot_work(wrong: tuple[str, ...], named
     done = helm("template", *NEEDED, *policy, *wrong)
     assert done.returncode != 0
     assert named in done.stderr
+
+
+def test_every_test_that_the_page_about_production_names_exists() -> None:
+    page = (DEPLOY.parent / "docs" / "production.md").read_text()
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page)
+    assert len(named) > 30
+    assert [f"{path}::{name}" for path, name in named if f"def {name}(" not in (DEPLOY.parent / path).read_text()] == []

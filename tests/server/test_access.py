@@ -173,6 +173,55 @@ def test_a_session_without_a_token_ends_alone(store: Open) -> None:
     grants.close()
 
 
+OLDER_TABLES = {
+    "0.13": ("identity",),
+    "0.12": ("identity", "roles"),
+}
+"""Columns that tables of older versions lack."""
+
+
+@pytest.mark.parametrize("version", OLDER_TABLES)
+def test_tables_of_an_older_version_are_read_and_converted_and_their_tokens_count(
+    store: Open, database: str | None, tmp_path: Path, version: str
+) -> None:
+    before = store()
+    token = before.grant("research").token
+    named = before.identity_grant("press", CLOCK(), None, identity=_digest(before))
+    assert named is not None
+    by_provider = Sessions(before, CLOCK).begin(named)
+    before.close()
+    is_file = before.policy.ledger.path is not None
+    prefix = "" if is_file else "sfumato_"
+    changes = [
+        f"ALTER TABLE {prefix}{table} DROP COLUMN {column}"
+        for table in ("grants", "sessions")
+        for column in OLDER_TABLES[version]
+    ]
+    changes += [f"DROP TABLE {prefix}once"] if version == "0.12" else []
+    if is_file:
+        with closing(sqlite3.connect(tmp_path / "clinic.ledger.grants")) as file:
+            for change in (*changes, f"PRAGMA user_version = {3 if version == '0.13' else 2}"):
+                file.execute(change)
+            file.commit()
+    else:
+        assert database is not None
+        with psycopg.connect(database, autocommit=True) as connection:
+            for change in changes:
+                connection.execute(change.encode())
+    after = store()
+    found = after.of_token(token)
+    assert found is not None
+    assert (found.roles, found.identity) == (None, None)
+    assert Sessions(after, CLOCK).grant_of(by_provider) is None  # nothing says which provider vouched for it
+    after.ready()
+    drawn = after.grant("visitor", identity=_digest(after))
+    again = store().of_token(drawn.token)
+    assert again is not None
+    assert again.identity == _digest(after)
+    assert after.use_once("a", CLOCK() + 60)
+    assert store().of_token(token) is not None
+
+
 def test_owners_have_names_and_lose_access_with_them(store: Open, tmp_path: Path) -> None:
     grants = store()
     vera = grants.of_token(grants.grant("vera").token)

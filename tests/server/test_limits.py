@@ -1,7 +1,7 @@
 """Limits of the policy are those of the server, and none exceeds what the process may open."""
 
 import resource
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,33 @@ from tests.server.running import Running
 
 from sfumato.policy.policy import DEFAULT_SERVER
 from sfumato.policy.reading import read_policy
+from sfumato.server.datasets import gate_limits
 from sfumato.server.limits import ServerLimits, limits_of, lowered_limits
 
-COUNTS = ("connections", "connections_per_address", "connections_per_account", "connections_before_login")
+COUNTS = (
+    *("connections", "connections_per_address", "connections_per_account", "connections_before_login"),
+    "connections_before_login_per_address",
+)
+FIXED = {
+    *("handshake_seconds", "header_seconds", "body_seconds", "header_bytes", "login_body_bytes"),
+    *("body_bytes", "reply_bytes", "anonymous_burst"),
+}
+"""Limits of single messages, and of all accounts together: multiples of those of one account."""
 SESSIONS = ("pg_sessions", "pg_sessions_per_account")
 
 
 def test_without_a_word_in_the_policy_the_limits_are_the_defaults() -> None:
     assert limits_of(DEFAULT_SERVER) == ServerLimits()
+
+
+def test_every_limit_of_clients_is_a_key_of_the_policy() -> None:
+    numbers = [name for name, value in asdict(DEFAULT_SERVER).items() if isinstance(value, int)]
+    limits = asdict(limits_of(DEFAULT_SERVER)) | asdict(gate_limits(DEFAULT_SERVER))
+    doubled = {name: 2 * getattr(DEFAULT_SERVER, name) for name in numbers}
+    others = replace(DEFAULT_SERVER, **doubled)
+    changed = asdict(limits_of(others)) | asdict(gate_limits(others))
+    unchanged = {name for name, value in limits.items() if changed[name] == value}
+    assert unchanged - FIXED == {"others", "shutdown_seconds"}
 
 
 @pytest.mark.parametrize("files", [64, 256, 1024, 4096, 65_536])

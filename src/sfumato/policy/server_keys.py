@@ -47,9 +47,25 @@ SERVER = Section(
             60_000,
             "The maximum number of connections before log-in, which logged-in clients cannot use up.",
         ),
+        _number(
+            "connections_before_login_per_address",
+            60_000,
+            "The maximum number of connections of one address before log-in; beyond it the oldest of them is closed.",
+        ),
+        _number(
+            "login_seconds",
+            3600,
+            "The seconds after which a connection ends that has not logged in to PostgreSQL's port.",
+        ),
+        _number("http_idle_seconds", 86_400, "The seconds after which an HTTP connection ends that sends nothing."),
         _number("pg_sessions", 10_000, "The maximum number of sessions over PostgreSQL's protocol."),
         _number("pg_sessions_per_account", 10_000, "The maximum number of such sessions of one account."),
         _number("pg_idle_seconds", 31_536_000, "The seconds after which such a session ends that sends nothing."),
+        _number(
+            "pg_session_seconds",
+            31_536_000,
+            "The seconds after which such a session ends in any case, between messages.",
+        ),
         _number(
             "console_idle_seconds", 31_536_000, "The seconds after which a console session ends that sends nothing."
         ),
@@ -66,6 +82,11 @@ SERVER = Section(
             "The bytes that the sessions of one account over PostgreSQL's protocol hold between messages.",
         ),
         _number("requests_per_second", 1_000_000, "The number of requests of one account in a second; more wait."),
+        _number(
+            "anonymous_requests_per_second",
+            1_000_000,
+            "The number of HTTP requests of one address without a valid token in a second; more wait.",
+        ),
         _number("waiting_per_account", 100_000, "The maximum number of waiting requests of one account."),
         _number(
             "questions", 256, "The maximum number of questions that run at once; one account uses at most half of them."

@@ -33,7 +33,7 @@ class ServerLimits:
     """Until the body of a request is complete."""
     login_seconds: float = 10.0
     """Until a PostgreSQL client has logged in."""
-    idle_seconds: int = 30
+    http_idle_seconds: int = 30
     """Between two requests on one HTTP connection."""
     header_bytes: int = 16 << 10
     login_body_bytes: int = 4 << 10
@@ -54,6 +54,8 @@ class ServerLimits:
     pg_sessions_per_account: int = 128
     pg_idle_seconds: float = 3600.0
     """Until a session over PostgreSQL's protocol ends that sends nothing."""
+    pg_session_seconds: float = 86_400.0
+    """Until such a session ends in any case, between messages."""
     pg_bytes_per_account: int = 64 << 20
     """Bytes that such sessions of one account hold between messages."""
     console_idle_seconds: float = 3600.0
@@ -88,6 +90,11 @@ def limits_of(settings: ServerSettings) -> ServerLimits:
         connections_per_address=settings.connections_per_address,
         connections_per_account=settings.connections_per_account,
         connections_before_login=settings.connections_before_login,
+        connections_before_login_per_address=settings.connections_before_login_per_address,
+        login_seconds=settings.login_seconds,
+        http_idle_seconds=settings.http_idle_seconds,
+        anonymous_requests_per_second=settings.anonymous_requests_per_second,
+        anonymous_burst=5 * settings.anonymous_requests_per_second,
         body_bytes_per_account=settings.request_bytes_per_account,
         body_bytes=max(8 * settings.request_bytes_per_account, 64 << 20),
         reply_bytes_per_account=settings.reply_bytes_per_account,
@@ -95,6 +102,7 @@ def limits_of(settings: ServerSettings) -> ServerLimits:
         pg_sessions=settings.pg_sessions,
         pg_sessions_per_account=settings.pg_sessions_per_account,
         pg_idle_seconds=settings.pg_idle_seconds,
+        pg_session_seconds=settings.pg_session_seconds,
         pg_bytes_per_account=settings.pg_bytes_per_account,
         console_idle_seconds=settings.console_idle_seconds,
         console_session_seconds=settings.console_session_seconds,
@@ -103,12 +111,11 @@ def limits_of(settings: ServerSettings) -> ServerLimits:
 
 def lowered_limits(wanted: ServerLimits, within: ServerLimits) -> dict[str, int]:
     """Return the limits that the process's files do not allow, with what is in force instead."""
-    names = ("connections", "connections_per_address", "connections_per_account", "connections_before_login")
-    return {
-        name: getattr(within, name)
-        for name in (*names, "pg_sessions", "pg_sessions_per_account")
-        if getattr(within, name) < getattr(wanted, name)
-    }
+    names = (
+        *("connections", "connections_per_address", "connections_per_account", "connections_before_login"),
+        *("connections_before_login_per_address", "pg_sessions", "pg_sessions_per_account"),
+    )
+    return {name: getattr(within, name) for name in names if getattr(within, name) < getattr(wanted, name)}
 
 
 def raise_file_limit() -> int:

@@ -216,7 +216,7 @@ def _http(app: ASGIApp, connections: Connections, tls: CertificateFiles | None) 
         server_header=False,
         date_header=False,
         proxy_headers=False,  # uvicorn would believe everybody on this machine
-        timeout_keep_alive=connections.limits.idle_seconds,
+        timeout_keep_alive=connections.limits.http_idle_seconds,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         h11_max_incomplete_event_size=connections.limits.header_bytes,
     )

@@ -6,6 +6,7 @@ import socket
 import struct
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -352,3 +353,18 @@ def test_a_session_that_says_nothing_ends_and_a_peer_that_is_gone_is_noticed(
         with server.client() as client, pytest.raises(Said) as told:
             client.until(b"?")
         assert (told.value.state, "0.05 seconds" in told.value.said["D"]) == ("57P05", True)
+
+
+def test_a_session_that_has_lasted_long_ends_between_two_messages_however_busy_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served(tmp_path) as server:
+        counted = server.listener.wire.connections
+        monkeypatch.setattr(counted, "limits", replace(counted.limits, pg_session_seconds=0.3))
+        with server.client() as client, pytest.raises(Said) as told:
+            deque(iter(lambda: client.rows("SELECT 1"), None), maxlen=0)  # it is never idle
+        assert (told.value.state, told.value.said["S"]) == ("57P01", "FATAL")
+        assert "0.3 seconds" in told.value.said["D"]
+        with server.client() as client, pytest.raises(Said) as told:
+            client.until(b"?")
+        assert told.value.state == "57P01"

@@ -293,6 +293,7 @@ class _Connection:
             facts,
             wire.memory,
             limits.pg_idle_seconds,
+            limits.pg_session_seconds,
         )
         wire.sessions[key] = session
         wire.accounts[account] = wire.accounts.get(account, 0) + 1

@@ -73,10 +73,14 @@ class WireSession:
         facts: SessionFacts,
         memory: SessionMemory,
         max_idle_seconds: float,
+        max_seconds: float,
     ) -> None:
         self._reader = reader
         self._max_idle_seconds = max_idle_seconds
         """A session that sends nothing for so long ends."""
+        self._max_seconds = max_seconds
+        """A session that has lasted so long ends between two messages."""
+        self._began = monotonic()
         self._gate = gate
         self._caller = caller
         self._settings = settings
@@ -136,8 +140,17 @@ class WireSession:
         """Wait for the next message; meanwhile see that the session may go on."""
         begun = monotonic()
         while True:
+            left = self._max_seconds - (monotonic() - self._began)
+            if left <= 0 and not self._since_sync:
+                raise WireError(
+                    "57P01",
+                    "terminating connection due to session timeout",
+                    f"A session ends after {self._max_seconds:g} seconds.",
+                    "Connect again.",
+                    fatal=True,
+                )
             try:
-                async with asyncio.timeout(min(CHECK_SECONDS, self._max_idle_seconds)):
+                async with asyncio.timeout(min(CHECK_SECONDS, self._max_idle_seconds, max(left, 0.01))):
                     return await self._reader.readexactly(1)
             except TimeoutError:
                 self._check_session()
