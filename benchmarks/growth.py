@@ -9,7 +9,11 @@ A line is a function from a size to two costs. Add one to `LINES`; it needs noth
 """
 
 import argparse
+import json
 import math
+import resource
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +28,7 @@ from typing import Any
 from unittest.mock import patch
 
 import duckdb
+import pyarrow as pa
 
 import sfumato
 
@@ -54,6 +59,8 @@ class Line:
     measure: Callable[[int], Cost]
     axis: str = "rows"
     sizes: tuple[int, ...] | None = None
+    in_mebibytes: bool = False
+    """Whether the costs are memory in mebibytes, and no CPU time."""
 
 
 def cpu_seconds(action: Callable[[], object]) -> float:
@@ -216,6 +223,156 @@ def search_for_reuse(rows: int) -> Cost:
     return in_turns(ask, ask_without_search, 20)
 
 
+def of_table(
+    name: str, beside: str, measure: Callable[[dict[str, Any], Path, int], Cost], *, in_mebibytes: bool = False
+) -> Line:
+    """Return the line of what is done with a whole table: its policy, its file and how many rows it has."""
+
+    def cost(rows: int) -> Cost:
+        site = site_of(rows)
+        return measure(_policy(site.folder, rows), site.folder / f"sales{rows}.duckdb", rows)
+
+    return Line(name, beside, cost, in_mebibytes=in_mebibytes)
+
+
+def _opened(policy: dict[str, Any]) -> None:
+    sfumato.open(policy).close()
+
+
+def registration(policy: dict[str, Any], file: Path, _rows: int) -> Cost:
+    """Return what a first opening costs, beside writing the same rows in the order of the copy."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        private = cpu_seconds(lambda: _opened({**policy, "ledger": f"sqlite:{folder}/first.ledger"}))
+        with duckdb.connect(folder / "plain.duckdb") as plain:
+            plain.execute(f"ATTACH '{file}' AS source (READ_ONLY)")
+            ordered = "CREATE TABLE sales AS SELECT * FROM source.sales ORDER BY kind, shop, buyer"
+            written = cpu_seconds(lambda: (plain.execute(ordered), plain.execute("CHECKPOINT")))
+    return Cost(private, written)
+
+
+def refresh_of_new_people(policy: dict[str, Any], file: Path, rows: int) -> Cost:
+    """Return what a refresh after 1 % new people costs, beside the first opening; the rows lie in Parquet files."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "data" / "sales").mkdir(parents=True)
+        tables = {"sales": policy["tables"]["sales"]}
+        policy = {**policy, "source": f"parquet:{folder}/data", "ledger": f"sqlite:{folder}/l", "tables": tables}
+        with duckdb.connect(file, read_only=True) as plain:
+            plain.execute(f"COPY sales TO '{folder}/data/sales/0.parquet'")
+            first = cpu_seconds(lambda: _opened(policy))
+            new = f"SELECT * REPLACE (buyer + {rows} AS buyer) FROM sales LIMIT {rows // 100}"  # noqa: S608
+            plain.execute(f"COPY ({new}) TO '{folder}/data/sales/1.parquet'")
+        with sfumato.open(policy) as database:
+            return Cost(cpu_seconds(database.refresh), first)
+
+
+def peak_memory(policy: dict[str, Any], _file: Path, _rows: int) -> Cost:
+    """Return the most memory of a process that registers with a limit of 1 GB, beside that limit, in mebibytes."""
+    script = "import json, sys, resource, sfumato; sfumato.open(json.loads(sys.stdin.read())).close(); "
+    script += "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+    with tempfile.TemporaryDirectory() as name:
+        limited = {**policy, "ledger": f"sqlite:{name}/first.ledger", "engine": {"memory": "1GB"}}
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            input=json.dumps(limited, default=str),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    return Cost(float(done.stdout), 10**9 / (1 << 20))
+
+
+def columns(size: int) -> Cost:
+    """Return what opening a table of so many columns and 200 rows costs, beside copying it in plain SQL."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        names = [f"c{at}" for at in range(size - 1)]
+        with duckdb.connect(folder / "wide.duckdb") as plain:
+            listed = ", ".join(f"(i * {at + 1}) % 100 AS {name}" for at, name in enumerate(names))
+            plain.execute(f"CREATE TABLE wide AS SELECT i AS who, {listed} FROM range(200) AS numbers(i)")  # noqa: S608
+            plain.execute("CHECKPOINT")
+            copied = cpu_seconds(lambda: plain.execute("CREATE TEMP TABLE again AS FROM wide"))
+        declared = {"who": {"type": "integer"}, **{name: {"type": "integer", "bounds": [0, 99]} for name in names}}
+        policy: dict[str, Any] = {
+            "name": "wide",
+            "source": f"duckdb:{folder}/wide.duckdb",
+            "ledger": f"sqlite:{folder}/wide.ledger",
+            "budget": {"epsilon": 1, "delta": 0},
+            "tables": {"wide": {"unit": "who", "rows_per_unit": 1, "columns": declared}},
+        }
+        return Cost(cpu_seconds(lambda: _opened(policy)), copied)
+
+
+def declared_keys(size: int) -> Cost:
+    """Return what a question by so many keys costs that a public table declares, beside plain SQL; ten rows each."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        sql, file = "SELECT item, COUNT(*) AS n FROM sales GROUP BY item", folder / "keys.duckdb"
+        with duckdb.connect(file) as plain:
+            plain.execute(f"CREATE TABLE items AS SELECT i AS id FROM range({size}) AS numbers(i)")  # noqa: S608
+            plain.execute(f"CREATE TABLE sales AS SELECT i AS who, i % {size} AS item FROM range({10 * size}) AS n(i)")  # noqa: S608
+            plain.execute("CHECKPOINT")
+            fetched = min(cpu_seconds(lambda: plain.execute(sql).fetchall()) for _ in range(3))
+        kept = {"who": {"type": "integer"}, "item": {"type": "integer", "values": "items.id"}}
+        policy: dict[str, Any] = {
+            "name": "keys",
+            "source": f"duckdb:{file}",
+            "ledger": f"sqlite:{folder}/keys.ledger",
+            "budget": {"epsilon": 1000, "delta": 0},
+            "tables": {"sales": {"unit": "who", "rows_per_unit": 1, "columns": kept}, "items": {"public": True}},
+        }
+        with sfumato.open(policy) as database:
+            database.explain(sql, epsilon=1)
+            return Cost(cpu_seconds(lambda: database.ask(sql, epsilon=1).rows()), fetched)
+
+
+def cold_start(_size: int) -> Cost:
+    """Return the CPU time of `sfumato budget` in a process of its own, beside 0.45 seconds."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "data").mkdir()
+        (folder / "data" / "visits.csv").write_text("who,age\n1,30\n2,40\n")
+        (folder / "small.toml").write_text(
+            'name = "small"\nsource = "csv:data"\n[budget]\nepsilon = 1\ndelta = 0\n[tables.visits]\nunit = "who"\n'
+            'rows_per_unit = 1\ncolumns.who = { type = "integer" }\n'
+            'columns.age = { type = "integer", bounds = [0, 120] }\n'
+        )
+        command = [sys.executable, "-m", "sfumato", "budget", str(folder / "small.toml")]
+        found = []
+        for _ in range(3):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run(command, capture_output=True, check=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            found.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return Cost(min(found), 0.45)
+
+
+def history(size: int) -> Cost:
+    """Return what the newest 100 entries of a history of so many answers cost, beside those of one of 100."""
+    with tempfile.TemporaryDirectory() as name:
+        policy: dict[str, Any] = {
+            "name": "small",
+            "source": {"visits": pa.table({"who": [1, 2], "age": [30, 40]})},
+            "ledger": f"sqlite:{name}/small.ledger",
+            "budget": {"epsilon": 10**6, "delta": 0},
+            "tables": {
+                "visits": {
+                    "unit": "who",
+                    "rows_per_unit": 1,
+                    "columns": {"who": {"type": "integer"}, "age": {"type": "integer", "bounds": [0, 10**6]}},
+                }
+            },
+        }
+        with sfumato.open(policy) as database:
+            found: dict[int, float] = {}
+            for at in range(1, size + 1):
+                database.ask(f"SELECT COUNT(*) AS n FROM visits WHERE age > {at}", epsilon=1)  # noqa: S608
+                if at in (100, size):
+                    found[at] = min(cpu_seconds(lambda: list(database.history(limit=100))) for _ in range(5))
+    return Cost(found[size], found[100])
+
+
 LINES = [
     question("COUNT(*)", "SELECT COUNT(*) AS n FROM sales"),
     question(
@@ -249,6 +406,19 @@ LINES = [
     Line("fixed cost of a question", "5 ms", fixed_cost, sizes=(1_000,)),
     Line("quote of n quantiles", "n quotes of one", quantiles, "quantiles", (10, 50, 199)),
     Line("search for kept answers", "the same without the search", search_for_reuse, sizes=(1_000,)),
+    of_table("registration", "CREATE TABLE AS … ORDER BY", registration),
+    of_table("refresh after 1 % new people", "registration", refresh_of_new_people),
+    of_table("peak memory of registration", 'memory = "1GB"', peak_memory, in_mebibytes=True),
+    Line("registration of columns", "plain copy", columns, "columns", (125, 500, 2_000)),
+    Line(
+        "GROUP BY declared keys",
+        "plain SQL",
+        declared_keys,
+        "keys",
+        (1_000, 10_000, 100_000),
+    ),
+    Line("cold start of `sfumato budget`", "0.45 s", cold_start, "process", (1,)),
+    Line("newest 100 of the history", "of 100 answers", history, "answers", (100, 3_000)),
 ]
 
 
@@ -267,12 +437,16 @@ def print_line(line: Line, sizes: Sequence[int]) -> None:
     costs = [line.measure(size) for size in sizes]
     grown = exponent(sizes, [cost.private for cost in costs])
     cells = (
-        f"{size:,} {line.axis}: {cost.private * 1000:.1f} ms, {cost.private / cost.plain:.2f}×"
+        f"{size:,} {line.axis}: {_amount(cost.private, line)}, {cost.private / cost.plain:.2f}×"
         for size, cost in zip(sizes, costs, strict=True)
     )
     print(
         f"| {line.name} | {line.beside} | {'; '.join(cells)} | {'' if grown is None else f'{grown:.2f}'} |", flush=True
     )
+
+
+def _amount(cost: float, line: Line) -> str:
+    return f"{cost:.0f} MiB" if line.in_mebibytes else f"{cost * 1000:.1f} ms"
 
 
 _FOLDER = tempfile.TemporaryDirectory()

@@ -202,6 +202,25 @@ def _visits(registered: Registered) -> list[tuple[Any, ...]]:
         return connection.execute("FROM visits ORDER BY rowid").fetchall()
 
 
+def test_where_the_file_cannot_be_copied_the_same_copy_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(tmp_path / "here", "csv")
+    place.fill(ROWS)
+    place.refreshed()
+    place.visits(1, [(3, 4, 1.0, "icu"), (5, 5, 1.0, "er")])
+
+    def full(_source: Path, target: Path) -> None:
+        target.write_bytes(b"half")
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("sfumato.engines.duckdb.copy_build.shutil.copyfile", full)
+        arrived = place.refreshed()
+    assert place.read_again() == {"visits", "notes"}
+    assert arrived == place.anew()
+
+
 def test_files_that_differ_although_their_marks_do_not_are_seen_by_their_rows(tmp_path: Path) -> None:
     place = Place(tmp_path / "here", "csv")
     place.fill(ROWS)

@@ -98,8 +98,8 @@ class _Building:
                 now = digest_files(policy, policy.source, self.salt) if policy.source.scheme in ENDINGS else {}
                 loaded = load_arrivals(connection, policy, found, now, self.progress)
             carried = carried_tables(policy, loaded) if before is not None else frozenset()
-            if before is not None and carried:
-                shutil.copyfile(before, self.folder / COPY)  # only what changed is written again
+            if not carried or before is None or not _copied(before, self.folder / COPY):
+                carried = frozenset()  # everything is written, from the copy before where nothing arrived
             execute(connection, f"ATTACH {literal(str(self.folder / COPY))} AS {COPY}")
             drop_all_but(connection, carried)
             build = Build(connection, policy, loaded.sources, self.salt, loaded.read, loaded.added, carried)
@@ -111,3 +111,13 @@ class _Building:
             write_marks(connection, now, loaded.rows)
             execute(connection, f"DETACH {COPY}")  # writes everything into the file
         return CopiedFile(self.folder / COPY, cohorts)
+
+
+def _copied(before: Path, target: Path) -> bool:
+    """Copy the file of the copy before, so that only what changed is written; False where that fails."""
+    try:
+        shutil.copyfile(before, target)
+    except OSError:
+        target.unlink(missing_ok=True)
+        return False
+    return True
