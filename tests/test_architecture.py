@@ -54,7 +54,8 @@ LAYERS = (*MATHEMATICS, *PATH, *INTERFACES, *EXTENSIONS)
 LAZY_LAYERS = frozenset({"commands", "__init__"})
 """A verb of the command line and a public name import what they need when they are used: `--help` answers at once."""
 LAZY_FILES = frozenset(
-    {"accounting/calibrate.py", "release/intervals/noise_law.py", "sensitivity/matching.py", "secure_files.py"}
+    {"accounting/calibrate.py", "release/intervals/noise_law.py", "sensitivity/bounded_flow.py"}
+    | {"sensitivity/matching.py", "secure_files.py"}
     | {"accounting/binomial.py", "accounting/estimate.py", "rehearsal/policy.py"}
     | {"engines/sql/statements.py", "engines/post_processing/duckdb.py"}
     | {"engines/duckdb/opening.py", "engines/duckdb/registration.py"}

@@ -78,7 +78,7 @@ def test_numbers_that_functions_remember_have_few_bytes_together(monkeypatch: py
 SMALL_CACHES = {
     "accounting/binomial.py:_shrink",
     "accounting/binomial.py:log_factorial",
-    "caches.py:_parts_of",
+    "caches.py:_is_shared",
     "certified/binary.py:exp_minus_bounds",
     "engines/build_catalog.py:facts_of",
     "language/curves.py:natural",
@@ -86,6 +86,7 @@ SMALL_CACHES = {
     "mechanisms/keys.py:share_of_delta",
     "mechanisms/randomized_response.py:log_rounded_up",
     "planning/bounding/candidates.py:candidate_thresholds",
+    "planning/noise.py:_around",
     "randomness/bernoulli.py:_remembered",
     "randomness/discrete_gaussian.py:_prepare_sampler",
     "randomness/guide.py:build_guide",

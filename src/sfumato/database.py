@@ -136,8 +136,8 @@ class Database:
         """
         tell = checked_progress(progress)
         tell("plan", "")
-        source = partial(self._sourced, sql, parameters, RequestedPrice(epsilon, within, share, delta), key)
-        asked = measure_pilots(source, lambda pilot: self._answer(pilot, None, tell))
+        price, answer = RequestedPrice(epsilon, within, share, delta), lambda pilot: self._answer(pilot, None, tell)
+        asked = measure_pilots(lambda: self._sourced(sql, parameters, price, key), answer)
         if asked.plan.event is None:
             return self._free(asked)
         if asked.known is not None:

@@ -17,8 +17,8 @@ from sfumato.exact import typed_rational
 from sfumato.planning.accuracy_target import CONFIDENCE, column_origins
 from sfumato.planning.margin_targets import (
     AccuracyGoal,
-    DataDependentMargin,
     MarginTarget,
+    depends_on_data,
     margin_of_stages,
     read_targets,
 )
@@ -56,7 +56,12 @@ _DECISIONS: dict[object, "_Decision | None"] = {}
 """What pilot measurements decided, by receipt, question and goal: functions of what is stored, which never changes."""
 _FALLBACK_SHARE = Fraction(9, 10)
 """Where margins cannot be reached, the answer costs this part of the last pilot measurement."""
-_PILOTED_FUNCTIONS = frozenset(Aggregation) - {Aggregation.MODE, Aggregation.CROSS_UNIT_COUNT, Aggregation.MATCHED}
+_PILOTED_FUNCTIONS = frozenset(Aggregation) - {
+    Aggregation.MODE,
+    Aggregation.CROSS_UNIT_COUNT,
+    Aggregation.MATCHED,
+    Aggregation.BOUNDED_FLOW,
+}
 """Quantities whose margins follow from noisy numbers, or scale with epsilon."""
 
 Ratios = tuple[float, ...]
@@ -81,7 +86,9 @@ def source_within(
     """
     try:
         return source_answer(sql, parameters, price, key, engine, finder, account, policy)
-    except DataDependentMargin:
+    except UnreachableMargin as refusal:
+        if not depends_on_data(refusal):
+            raise
         targets = read_targets(price.within)
     most = _most(price, account, policy)
 
@@ -172,7 +179,11 @@ def _is_paid(asked: Prepared, finder: ViewFinder) -> bool:
 
 def _check_targets(plan: Plan, targets: tuple[MarginTarget, ...]) -> None:
     """Refuse a column whose margin no measurement tells, before anything is charged."""
-    made = {(group.group.label, one.name): one.measured for group in plan.groups for one in group.derived}
+    made = {
+        (group.group.label, one.name): [step for name in one.measured for step in group.steps_of(name)]
+        for group in plan.groups
+        for one in group.derived
+    }
     functions = {
         (group.group.label, one.name): one.quantity.function for group in plan.groups for one in group.all_outputs
     }

@@ -29,7 +29,7 @@ OPERATOR_BUGS: tuple[Bug, ...] = (
     planned(
         "a stored receipt names a unit that the account may not use",
         _RIGHTS,
-        ("database.py", "replace(receipt, units=asked.units, cohorts=cohorts)", "replace(receipt, cohorts=cohorts)"),
+        ("database.py", "replace(receipt, units=asked.units, cohorts=named)", "replace(receipt, cohorts=named)"),
     ),
     planned(
         "extension packages read names against the whole catalog",

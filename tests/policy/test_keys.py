@@ -37,22 +37,11 @@ from sfumato.policy.kinds import (
     is_complete,
     key_schema,
 )
-from sfumato.policy.policy import (
-    Analyst,
-    Budget,
-    Column,
-    CsvFormat,
-    EngineSettings,
-    Identity,
-    Policy,
-    Role,
-    Sealing,
-    ServerSettings,
-    Table,
-)
+from sfumato.policy.policy import Analyst, Budget, Column, CsvFormat, EngineSettings, Policy, Role, Sealing, Table
 from sfumato.policy.reading import read_policy
 from sfumato.policy.schema import policy_schema
 from sfumato.policy.server_keys import SERVER
+from sfumato.policy.server_settings import Identity, ServerSettings
 from sfumato.policy.table_keys import COLUMN, TABLE
 
 

@@ -18,8 +18,8 @@ from tests.server.provider import Provider
 from tests.server.running import WIRE, Reply, Running
 
 from sfumato.cli import main
-from sfumato.policy.policy import Identity
 from sfumato.policy.reading import read_policy
+from sfumato.policy.server_settings import Identity
 from sfumato.server import identity as module
 from sfumato.server.grants import Grants
 from sfumato.server.identity import IdentityError, IdentityProvider, Person

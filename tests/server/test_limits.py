@@ -9,8 +9,8 @@ import pytest
 from tests.server.clinic import make_clinic
 from tests.server.running import Running
 
-from sfumato.policy.policy import DEFAULT_SERVER
 from sfumato.policy.reading import read_policy
+from sfumato.policy.server_settings import DEFAULT_SERVER
 from sfumato.server.datasets import gate_limits
 from sfumato.server.limits import ServerLimits, limits_of, lowered_limits
 

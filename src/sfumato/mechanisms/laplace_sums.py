@@ -1,15 +1,16 @@
 """The margin of a sum of independent Laplace noises of one scale."""
 
 from fractions import Fraction
-from functools import lru_cache
 from math import exp, factorial, floor
+
+from sfumato.caches import remembered
 
 _TAIL_DIVISOR = 1.04
 """The tail is asked for with so much to spare, as `quantile_of_sum` of the released intervals does."""
 _HALVINGS = 60
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def margin_of_sum(scale: Fraction, count: int, confidence: Fraction) -> int:
     """Return how far the sum of so many integer Laplace noises of a scale reaches, at a level: floats, for a quote.
 

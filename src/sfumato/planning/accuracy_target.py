@@ -18,7 +18,7 @@ from sfumato.errors import BadParameter, UnknownName, UnreachableMargin, quote_v
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.planning.budget_split import Shared
 from sfumato.planning.column_origins import GroupColumn, Origin, origins, shown_unchanged
-from sfumato.planning.margin_targets import DataDependentMargin
+from sfumato.planning.margin_targets import NOT_PLAIN
 from sfumato.planning.measurements import Measurement, MeasurementSet, measurements
 from sfumato.planning.noise import (
     Noise,
@@ -268,9 +268,9 @@ def _reach(
         source = shown_unchanged(origin, derived)
         one = None if source is None else derived[source]
         if source is None or one is None or (source[0], one.plain) not in fixed:
-            raise DataDependentMargin(
+            raise UnreachableMargin(
                 f"The margin of `{name}` is not a fixed number.",
-                "It depends on the data, or the column is not a plain COUNT or SUM.",
+                NOT_PLAIN,
                 "Name COUNT and SUM columns in `within`, and compute the rest from them.",
             )
         if 2 * margin < one.step:

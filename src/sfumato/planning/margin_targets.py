@@ -9,9 +9,13 @@ from sfumato.accounting.loss import round_up
 from sfumato.errors import BadParameter, Setting, UnreachableMargin, quote_value
 from sfumato.exact import positive, typed_rational
 
+KNOWN_WITH_ANSWER = "The value is known only with the answer."
+NOT_PLAIN = "It depends on the data, or the column is not a plain COUNT or SUM."
 
-class DataDependentMargin(UnreachableMargin):
-    """The margin depends on the data: only a pilot measurement can say what it costs."""
+
+def depends_on_data(refusal: UnreachableMargin) -> bool:
+    """Whether only a pilot measurement can say what a margin costs."""
+    return refusal.why in (KNOWN_WITH_ANSWER, NOT_PLAIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +112,9 @@ def fixed_targets(within: object) -> tuple[tuple[str, Fraction], ...]:
     targets = read_targets(within)
     for target in targets:
         if target.relative:
-            raise DataDependentMargin(
+            raise UnreachableMargin(
                 f"A margin of {target.text} for `{target.name}` depends on the value itself.",
-                "The value is known only with the answer.",
+                KNOWN_WITH_ANSWER,
                 "Ask for this query alone, with `ask`, or name a margin in the unit of the column.",
             )
     return tuple((target.name, target.amount) for target in targets)

@@ -27,7 +27,6 @@ from sfumato.policy.policy import (
     ColumnType,
     CsvFormat,
     HiddenUnit,
-    Identity,
     OwnerPair,
     Policy,
     PrivacyUnit,
@@ -41,6 +40,7 @@ from sfumato.policy.policy import (
     Value,
     fold_name,
 )
+from sfumato.policy.server_settings import Identity
 from sfumato.policy.table_keys import COLUMN, DEFAULT_TEXT_CHARS, TABLE
 
 _FORM = "# sfumato policy, canonical form 1"

@@ -4,7 +4,7 @@ import re
 from urllib.parse import urlsplit
 
 from sfumato.policy.kinds import Default, Hashed, PolicyKey, Required, Section, Text
-from sfumato.policy.policy import Identity
+from sfumato.policy.server_settings import Identity
 
 _CLAIM = re.compile(r"claims(\.[A-Za-z0-9_:/-]{1,100}){1,4}")
 _LOCAL = ("127.0.0.1", "::1", "localhost")

@@ -30,17 +30,10 @@ from sfumato.policy.kinds import (
     WholeNumber,
 )
 from sfumato.policy.locations import KEY_FILES, LEDGERS, MAX_LOCATION_CHARS, SEALED_STORES
-from sfumato.policy.policy import (
-    DEFAULT_ENGINE,
-    DEFAULT_SERVER,
-    PLAIN,
-    CsvFormat,
-    Preview,
-    Refresh,
-    Sharing,
-)
+from sfumato.policy.policy import DEFAULT_ENGINE, PLAIN, CsvFormat, Preview, Refresh, Sharing
 from sfumato.policy.schemes import Scheme, built_in_schemes
 from sfumato.policy.server_keys import SERVER
+from sfumato.policy.server_settings import DEFAULT_SERVER
 from sfumato.policy.table_keys import TABLE
 
 _SOURCES = tuple(scheme for scheme in built_in_schemes() if scheme.is_written)

@@ -1,7 +1,7 @@
 """The keys of [server]: where `sfumato serve` listens, and the limits of its clients. They promise nothing."""
 
 from sfumato.policy.kinds import Default, Hashed, PolicyKey, Section, Text, Texts, WholeNumber
-from sfumato.policy.policy import DEFAULT_SERVER, ServerSettings
+from sfumato.policy.server_settings import DEFAULT_SERVER, ServerSettings
 
 MAX_PORT = 65_535
 MAX_BYTES = 1 << 40

@@ -16,7 +16,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sfumato.database import Database
 from sfumato.errors import BadParameter, NotGranted
-from sfumato.policy.policy import DEFAULT_SERVER, Policy, ServerSettings, fold_name
+from sfumato.policy.policy import Policy, fold_name
+from sfumato.policy.server_settings import DEFAULT_SERVER, ServerSettings
 from sfumato.server.audit import Audit, audit_path
 from sfumato.server.audit_copies import AuditCopy
 from sfumato.server.console.pages import STATIC_PAGE, for_people, html_reply

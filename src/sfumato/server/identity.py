@@ -24,7 +24,7 @@ from joserfc.errors import JoseError
 
 from sfumato.policy.canonical import identity_digest
 from sfumato.policy.identity_keys import is_provider_address
-from sfumato.policy.policy import Identity
+from sfumato.policy.server_settings import Identity
 from sfumato.randomness.source import Source, read_exactly, system_source
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")

@@ -4,7 +4,7 @@ import resource
 from dataclasses import dataclass, replace
 
 from sfumato.errors import FreeLimit
-from sfumato.policy.policy import ServerSettings
+from sfumato.policy.server_settings import ServerSettings
 from sfumato.release.release import Release
 
 MAX_PUBLIC_ROWS = 100_000

@@ -16,7 +16,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from sfumato.errors import BadParameter, Refusal
-from sfumato.policy.policy import Policy, ServerSettings
+from sfumato.policy.policy import Policy
+from sfumato.policy.server_settings import ServerSettings
 from sfumato.server.addresses import LOCAL, bind_socket, is_loopback, port_in_use, url
 from sfumato.server.audit_copies import AuditCopy, open_audit_copy
 from sfumato.server.connections import Connections, ListeningSocket
