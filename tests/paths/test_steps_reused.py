@@ -91,7 +91,7 @@ def test_rows_outside_the_bounds_of_a_key_are_those_of_all_steps(tmp_path: Path)
     (tmp_path / "extra").mkdir()
     pyarrow.parquet.write_table(pyarrow.table(rows), tmp_path / "extra" / "visits.parquet")
     columns = {"patient_id": {"type": "integer"}, "age": {"type": "integer", "bounds": [0, 9]}}
-    words = {
+    words: dict[str, object] = {
         "source": f"parquet:{tmp_path}/extra",
         "ledger": f"sqlite:{tmp_path}/extra.ledger",
         "budget": {"epsilon": 10**6, "delta": 0},

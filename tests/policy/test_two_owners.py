@@ -34,7 +34,7 @@ def _policy(unit: Any, table: dict[str, Any] | None = None, **dataset: Any) -> P
 def test_owners_of_one_kind_and_of_two() -> None:
     same = _policy(["number", "seller"]).table("lines")
     assert same is not None
-    assert same.unit == OwnerPair(UnitColumn("number"), UnitColumn("seller"))
+    assert same.unit == OwnerPair((UnitColumn("number"), UnitColumn("seller")))
     assert same.has_two_owners
     assert same.names_people("SELLER")
     assert not same.names_people("size")
@@ -43,7 +43,7 @@ def test_owners_of_one_kind_and_of_two() -> None:
     two = _policy(["supplier: seller", "Customer: orders.buyer via number = number"]).table("lines")
     assert two is not None
     path = UnitPath("orders", "buyer", "number", "number")
-    assert two.unit == OwnerPair(path, UnitColumn("seller"), ("customer", "supplier"))
+    assert two.unit == OwnerPair((path, UnitColumn("seller")), ("customer", "supplier"))
     assert units_of([two]) == (
         "lines: each customer (orders.buyer) and each supplier (seller), with all rows they share"
     )
