@@ -62,7 +62,7 @@ def measured(policy: dict[str, object], sql: str, truth: float, seconds: list[fl
                 raise AssertionError("each answer is drawn anew")
             (row,) = answer.rows()
             errors.append(abs(row["n"] - truth) / truth * 100)
-    return mean(sorted(errors)[2:-2])
+    return float(mean(sorted(errors)[2:-2]))
 
 
 def policy_of(source: dict[str, Any], folder: Path, tables: dict[str, Any]) -> dict[str, object]:
