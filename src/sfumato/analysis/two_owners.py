@@ -88,7 +88,11 @@ def analyse_two_owners(
         return None
     scan, table = found[0]
     if len(found) > 1:
-        raise refuse_two_owners("tables whose rows have two owners are joined, or one is joined with itself.", scan.at)
+        raise refuse_two_owners(
+            "rows with two owners are joined with each other. Joined rows, such as paths and triangles, have three "
+            "owners or more.",
+            scan.at,
+        )
     _check_shape(relation.source, catalog)
     source = analyse(relation.source)
     owned = source.state

@@ -24,7 +24,7 @@ from sfumato.release.noisy import NoisyGroup, NoisyResult
 Bound = Mapping[str, tuple[int | None, ...]]
 """The noisy row that each label stands for, in steps."""
 
-_SHOWN_VALUE_STEPS = 987_654_321_012_000
+_UNKNOWN_VALUE = 987_654_321_012_000
 """Stands for a noisy value in a statement that is shown, and never run: no other number there looks like it."""
 COMPARED_VALUE = "Rows were compared with a value that was measured first:"
 """How the note begins that states a noisy value."""
@@ -54,8 +54,8 @@ def stage_statements(plan: Plan, planned: Callable[[Plan], Sequence[PlannedState
     bound: dict[str, tuple[int, ...]] = {}
     for first in plan.private.first:
         places = range(len(names), len(names) + len(first.items))
-        bound[first.label] = tuple(_SHOWN_VALUE_STEPS + place for place in places)
-        names |= {str(_SHOWN_VALUE_STEPS + place): f":measured_first_{place + 1}" for place in places}
+        bound[first.label] = tuple(_UNKNOWN_VALUE + place for place in places)
+        names |= {str(_UNKNOWN_VALUE + place): f":measured_first_{place + 1}" for place in places}
     found = []
     for statement in planned(bind(plan, bound)):
         sql = statement.sql

@@ -56,8 +56,11 @@ def price_text(quote: Quote) -> str:
 def column_facts(column: Mapping[str, Any], table: Mapping[str, Any]) -> str:
     """Return the type, bounds, step and keys of a column on one line."""
     facts = [column["type"]]
-    if column["name"] == table.get("unit"):
+    unit = table.get("unit")
+    if column["name"] == unit:
         facts.append("names the person")
+    elif isinstance(unit, list) and column["name"] in [words.rpartition(": ")[2] for words in unit]:
+        facts.append("names one of the two people of a row")
     if "bounds" in column:
         facts.append("{} to {}".format(*column["bounds"]))
     if "step" in column:
