@@ -31,6 +31,8 @@ _VIEWS_INDEX = 4
 """The place of the views in an identity."""
 _HASH_CHARS = len(digest(None))
 _DECODER = json.JSONDecoder()
+_MAX_READ_SIGNATURES = 256
+"""Maximum number of stored charges whose signatures are remembered: each question compares the last ones."""
 _MAX_SHARED_KEYS = 256
 """Maximum number of digests of keys that the plans of one question share."""
 Placed = TypeVar("Placed")
@@ -173,6 +175,7 @@ def family_of(bases: Iterable[str]) -> str:
     return digest(sorted(set(bases)))
 
 
+@lru_cache(maxsize=_MAX_READ_SIGNATURES)
 def views_in(question: str) -> tuple[ViewSignature | None, ...]:
     """Return what the groups of a stored charge are views of, in its canonical order; nothing for older ones."""
     parts = json.loads(question)
