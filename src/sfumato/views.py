@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache, partial
 
 import numpy as np
 
@@ -109,14 +110,13 @@ class ViewFinder:
     def _views(self, group: GroupPlan, wanted: ViewSignature, words: str, engine: Engine) -> Iterator[StoredGroup]:
         accounts = self.ledger.accounts() if self.account is None else (self.account,)
         given, refined, family = 0, set[str](), family_of([wanted.base])
-        flow: CanonicalFlow | None = None
+        flow = cache(partial(CanonicalFlow, group.group.rows))  # few kept signatures need it
         for account in accounts:
             for question, receipt in self.ledger.charges_of_family(account, engine.version, family):
-                flow = flow or CanonicalFlow(group.group.rows)
-                if not any(_may_answer(one, wanted, group, flow) for one in views_in(question)):
+                if not any(_may_answer(one, wanted, flow) for one in views_in(question)):
                     continue
                 entry = self.ledger.settled(receipt, account)
-                for view in () if entry is None else self._of_entry(group, flow, words, entry, engine):
+                for view in () if entry is None else self._of_entry(group, flow(), words, entry, engine):
                     if view.receipt not in refined:  # what was made more exact is no independent number
                         yield view
                         given += 1
@@ -163,16 +163,16 @@ def _same_rows(asked: GroupPlan, flow: CanonicalFlow, known: ViewSignature, word
     return wanted is not None and wanted.base == known.base
 
 
-def _may_answer(known: ViewSignature | None, wanted: ViewSignature, group: GroupPlan, flow: CanonicalFlow) -> bool:
+def _may_answer(known: ViewSignature | None, wanted: ViewSignature, flow: Callable[[], CanonicalFlow]) -> bool:
     """Whether a stored signature is worth a closer look."""
     if known is None or known.base != wanted.base or not known.conditions <= wanted.conditions:
         return False
     if any(combination(one, known.sums) is None for one in wanted.sums):
         return False
     needed = set(wanted.leaves)
-    for token, made in flow.conditions.items():
+    for token, made in flow().conditions.items():
         if not any(token.startswith(one) for one in known.conditions):
-            expanded = flow.expanded(*made)
+            expanded = flow().expanded(*made)
             needed |= set() if expanded is None else {name[:TOKEN_CHARS] for _, name in columns_read(expanded)}
     return needed <= known.leaves
 

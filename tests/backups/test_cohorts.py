@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.refusals import refusing
 
 import sfumato
 from sfumato.backups.backup import back_up
 from sfumato.backups.restore import restore
 from sfumato.cli import main
 from sfumato.engines.cohort_set import cohorts_of
+from sfumato.errors import RestoreGoesBack
 from sfumato.ledger.restoring import Acceptance, acceptance_sentence
 
 POLICY = """
@@ -96,7 +96,7 @@ def test_a_ledger_with_later_charges_gets_no_older_cohorts(tmp_path: Path) -> No
         database.ask(COUNT.format("north"), epsilon=HUGE)
     kept = tmp_path / "clinic.ledger.copy.cohorts"
     kept.unlink()
-    with refusing():
+    with pytest.raises(RestoreGoesBack):
         restore(tmp_path / "backup", None, None)
     assert not kept.exists()
     _write(tmp_path, {1: "north", 2: "south"})

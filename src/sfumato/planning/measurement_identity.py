@@ -37,6 +37,8 @@ _VIEWS_INDEX = 4
 _HASH_CHARS = len(digest(None))
 _DECODER = json.JSONDecoder()
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
+_MAX_READ_SIGNATURES = 256
+"""Maximum number of stored charges whose signatures are remembered: each question compares the last ones."""
 _MAX_SHARED_KEYS = 256
 """Maximum number of digests of keys that the plans of one question share."""
 _MAX_SHARED_NOISES = 16
@@ -218,6 +220,7 @@ def family_of(bases: Iterable[str]) -> str:
     return digest(sorted(set(bases)))
 
 
+@lru_cache(maxsize=_MAX_READ_SIGNATURES)
 def views_in(question: str) -> tuple[ViewSignature | None, ...]:
     """Return what the groups of a stored charge are views of, in its canonical order; nothing for older ones."""
     parts = json.loads(question)
