@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 from tests.paths.test_two_owners import policy_of
+from tests.refusals import refusing
 
 import sfumato
 from sfumato import learn, streams, synthesis
 from sfumato.database import Database
-from sfumato.errors import Refusal, TwoOwners
+from sfumato.errors import TwoOwners
 from sfumato.lab.generators.population import populate
 from sfumato.measure import prepare_measurement
 from sfumato.policy.reading import read_policy
@@ -81,7 +82,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
 def test_everything_but_totals_is_refused_before_any_charge(db: Database, sql: str) -> None:
     before = db.charges()
     for ask in (db.ask, db.explain, db.statements, lambda sql, epsilon: db.ask_all([sql, "SELECT 1"], epsilon=epsilon)):
-        with pytest.raises(Refusal) as caught:
+        with refusing() as caught:
             ask(sql, epsilon="1")
         assert caught.value.code == "two_owners" or caught.value.code in BY_ANOTHER_CODE
         assert caught.value.remedy
@@ -91,7 +92,7 @@ def test_everything_but_totals_is_refused_before_any_charge(db: Database, sql: s
 def test_most_of_it_is_refused_by_its_own_name(db: Database) -> None:
     codes = []
     for sql in REFUSED:
-        with pytest.raises(Refusal) as caught:
+        with refusing() as caught:
             db.explain(sql, epsilon="1")
         codes.append(caught.value.code)
     assert codes.count("two_owners") >= 25
@@ -155,7 +156,7 @@ OTHERWISE = {
 @pytest.mark.parametrize("way", WAYS_IN)
 def test_no_way_in_measures_rows_with_two_owners_otherwise(db: Database, way: str, tmp_path: Path) -> None:
     before = db.charges()
-    with pytest.raises(Refusal) as caught:
+    with refusing() as caught:
         WAYS_IN[way](db, tmp_path)
     assert isinstance(caught.value, TwoOwners) or (way, caught.value.code) in OTHERWISE
     assert way == "within" or "two owners" in str(caught.value)
