@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_flow
 
 Numbers = npt.NDArray[np.int64]
 
@@ -97,6 +95,9 @@ def _doubled_among(first: Numbers, second: Numbers, amounts: Numbers, room: Numb
 
 def _largest_flow(left: Numbers, right: Numbers, amounts: Numbers, room: Numbers) -> int:
     """Return the largest flow from a source over owners on the left and on the right to a sink."""
+    from scipy.sparse import csr_array  # a third of a second that most questions do not need
+    from scipy.sparse.csgraph import maximum_flow
+
     givers, starts = np.unique(left, return_inverse=True)
     takers, ends = np.unique(right, return_inverse=True)
     source, sink = 0, 1 + len(givers) + len(takers)
