@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 from sfumato.analysis.private_query import Cell, Group, Key
-from sfumato.caches import SameObjects
+from sfumato.caches import SameObjects, remembered
 from sfumato.language.rel_nodes import RelNode
 from sfumato.language.scalar import Scalar
 from sfumato.mechanisms.bounded_flow import BoundedFlow
@@ -220,7 +220,7 @@ def family_of(bases: Iterable[str]) -> str:
     return digest(sorted(set(bases)))
 
 
-@lru_cache(maxsize=_MAX_READ_SIGNATURES)
+@remembered(_MAX_READ_SIGNATURES)
 def views_in(question: str) -> tuple[ViewSignature | None, ...]:
     """Return what the groups of a stored charge are views of, in its canonical order; nothing for older ones."""
     parts = json.loads(question)
