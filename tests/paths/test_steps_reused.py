@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -87,11 +88,15 @@ def test_a_funnel_that_is_nothing_but_noise_says_so(own: sfumato.Database) -> No
 
 def test_rows_outside_the_bounds_of_a_key_are_those_of_all_steps(tmp_path: Path) -> None:
     """60 of 200 rows lie outside, and half of them are urgent: the note tells of all."""
-    rows = {"patient_id": list(range(200)), "age": [3] * 140 + [90] * 60, "urgent": [at % 2 == 0 for at in range(200)]}
+    rows: dict[str, Any] = {
+        "patient_id": list(range(200)),
+        "age": [3] * 140 + [90] * 60,
+        "urgent": [at % 2 == 0 for at in range(200)],
+    }
     (tmp_path / "extra").mkdir()
     pyarrow.parquet.write_table(pyarrow.table(rows), tmp_path / "extra" / "visits.parquet")
-    columns = {"patient_id": {"type": "integer"}, "age": {"type": "integer", "bounds": [0, 9]}}
-    words: dict[str, object] = {
+    columns: dict[str, Any] = {"patient_id": {"type": "integer"}, "age": {"type": "integer", "bounds": [0, 9]}}
+    words: dict[str, Any] = {
         "source": f"parquet:{tmp_path}/extra",
         "ledger": f"sqlite:{tmp_path}/extra.ledger",
         "budget": {"epsilon": 10**6, "delta": 0},
