@@ -25,7 +25,7 @@ from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.one_time_grants import has_grant
 from sfumato.ledger.payer import Payer
 from sfumato.ledger.windows import budget_notes
-from sfumato.pilots import measure_pilots, piloted_quote, source_within, with_goal_note
+from sfumato.pilots import is_pilot, piloted_quote, source_within, with_goal_note
 from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.quote import Quote, for_household, make_quote
 from sfumato.planning.workload import parse_weights
@@ -136,8 +136,9 @@ class Database:
         """
         tell = checked_progress(progress)
         tell("plan", "")
-        price, answer = RequestedPrice(epsilon, within, share, delta), lambda pilot: self._answer(pilot, None, tell)
-        asked = measure_pilots(lambda: self._sourced(sql, parameters, price, key), answer)
+        wanted = sql, parameters, RequestedPrice(epsilon, within, share, delta), key
+        while is_pilot(asked := self._sourced(*wanted)):
+            self._answer(asked, None, tell)  # its numbers set the price of the next measurement
         if asked.plan.event is None:
             return self._free(asked)
         if asked.known is not None:
@@ -308,8 +309,7 @@ class Database:
 
         This handle answers from it at once, and those made by `as_analyst`; others, also of other processes, from
         their next question on. Until it is complete, and if it cannot be taken, answers come from the one before.
-        Questions that were answered about that one cost again. With `budget.truncation` its truncation losses are
-        charged to the dataset.
+        Questions that were answered about that one cost again, and `budget.truncation` is charged.
         """
         self.require_owner("take a snapshot")
         with open_engine(self.policy, checked_progress(progress), again=True) as taken:
@@ -440,7 +440,7 @@ class Database:
         if receipt.rests_on:
             combined = combine_again(asked, noisy, receipt.rests_on, self._finder)
             plans, noisy = (combined.plan,), combined.noisy
-        made = (make_release(plan, noisy, receipt, evaluate, bounds) for plan in plans)
+        made = [make_release(plan, noisy, receipt, evaluate, bounds) for plan in plans]
         return [self._marked(with_goal_note(release, asked)) for release in made]
 
     def _marked(self, release: Release) -> Release:

@@ -12,7 +12,7 @@ from math import floor, inf, isnan, log2, nan
 from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.engines.engine import Engine
 from sfumato.engines.post_processing.duckdb import evaluate
-from sfumato.errors import EngineFailed, Refusal, UnreachableMargin
+from sfumato.errors import Refusal, UnreachableMargin
 from sfumato.exact import typed_rational
 from sfumato.planning.accuracy_target import CONFIDENCE, column_origins
 from sfumato.planning.margin_targets import (
@@ -99,18 +99,9 @@ def source_within(
     return _next_measurement(prepare, targets, most, finder)
 
 
-def measure_pilots(source: Callable[[], Prepared], answer: Callable[[Prepared], object]) -> Prepared:
-    """Measure what sets the price of a question, and return the measurement that answers it.
-
-    After each pilot measurement `source` finds its numbers in the ledger. A new snapshot begins with pilots of its own.
-    """
-    for _ in range(2 * len(PILOT_SHARES)):
-        asked = source()
-        goal = asked.price_target.goal
-        if goal is None or not goal.is_pilot:
-            return asked
-        answer(asked)
-    raise EngineFailed
+def is_pilot(asked: Prepared) -> bool:
+    """Whether a measurement only sets the price of the next one, which finds its numbers in the ledger."""
+    return asked.price_target.goal is not None and asked.price_target.goal.is_pilot
 
 
 def _most(price: RequestedPrice, account: str, policy: Policy) -> Fraction:

@@ -108,8 +108,8 @@ def test_a_sample_is_a_mixture_and_a_mixture_of_one_length_is_plain_noise() -> N
 
 def test_mixtures_compose_between_bounds_that_are_near() -> None:
     low, high = pld.bounds(Composed((Repeated(MIXTURES[0], 3), Repeated(MIXTURES[1], 2))), 1e-6)
-    assert low < 17.193115 + 2e-6
-    assert high < 17.193115 + 2e-6
+    assert low < 17.193115 + 1e-7
+    assert high < 17.193115 + 1e-7
     assert high - low < 1e-5
 
 

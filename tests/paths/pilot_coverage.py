@@ -5,7 +5,7 @@ column says how surely fewer misses than were seen would occur at exactly 95 %.
 """
 
 import sys
-from math import comb, sqrt
+from math import comb, inf, sqrt
 from pathlib import Path
 from statistics import mean, quantiles, stdev
 from tempfile import TemporaryDirectory
@@ -53,7 +53,10 @@ def main(answers: int) -> None:
                 costs = [float(entry.loss.epsilon) for entry in database.history(limit=database.charges() - before)]
                 pilots, whole = pilots + sum(costs[1:]), whole + sum(costs)
                 [row] = release.intervals()
-                missed += not row["x"][0] <= truth_of(kind, age) <= row["x"][1]
+                low, high = (
+                    one if one is not None else side * inf for one, side in zip(row["x"], (-1, 1), strict=True)
+                )
+                missed += not low <= truth_of(kind, age) <= high
                 reached += release.notes[0].startswith("Reached")
         fewer = sum(comb(answers, k) * 0.05**k * 0.95 ** (answers - k) for k in range(missed))
         share = pilots / whole if whole else 0

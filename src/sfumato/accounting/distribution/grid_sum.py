@@ -29,7 +29,7 @@ Curves = Sequence[tuple[PairCurve, int]]
 USUAL_WIDENING, COARSE_WIDENING, FINE_WIDENING = 1.5e-5, 6e-5, 3e-6
 """Shares of epsilon that the lattice may add."""
 
-_UNIT_PER_EPSILON = 6e-5  # unit relative to epsilon, where memory allows
+_UNIT_PER_EPSILON = 2e-5  # unit relative to epsilon, where memory allows
 _MIN_UNIT_PER_EPSILON = 1e-5  # and no finer than this, divided by the root of the number of steps
 _USUAL_POINTS = 1 << 17
 _MAX_LAW_POINTS = 1 << 20  # points of one law
