@@ -10,6 +10,7 @@ from sfumato.analysis.filter_pushdown import public_first
 from sfumato.analysis.groups import RequestedBounds, group_by_unit, lower_aggregate, private_group_by
 from sfumato.analysis.join_order import InnerJoins, inner_joins, join_in_order, remaining
 from sfumato.analysis.joins import join_analysed
+from sfumato.analysis.key_conditions import condition_on_keys
 from sfumato.analysis.keys import cells_of, chosen_cells, computation, left_cells, possible_cells
 from sfumato.analysis.lineage import OWNER, Analysed, UnitLineage, Visibility, is_unit_id
 from sfumato.analysis.literal_rows import literal_rows, lower_plain_aggregate
@@ -390,9 +391,9 @@ def _analyse_group_by(relation: GroupBy, source: Analysed, reading: _Question) -
     if relation.per_unit or any(is_unit_id(key.scalar) for key in keys):
         return group_by_unit(relation, keys, source, source.state, reading.public)
     limits = RequestedBounds(reading.options.max_rows_contributed, reading.options.max_groups_contributed)
-    return _release_group(
-        relation, *private_group_by(relation, keys, source, source.state, limits, reading.public), reading
-    )
+    group, noisy = private_group_by(relation, keys, source, source.state, limits, reading.public)
+    released, excluding = _release_group(relation, group, noisy, reading), condition_on_keys(relation)
+    return released if excluding is None else _filter(Filter(relation, excluding), released, reading)
 
 
 def _release_group(relation: GroupBy, group: Group, noisy: Analysed, reading: _Question) -> Analysed:
