@@ -266,7 +266,9 @@ class Database:
 
     def describe(self, sql: str, types: Mapping[str, Type], arrays: Collection[str] = ()) -> QueryDescription:
         """Return the columns and parameters of a question with their types, before it has values or a price."""
-        return describe_as_granted(self._preparation, sql, types, arrays, self.policy, self.engine)
+        return describe_as_granted(
+            self._preparation, sql, types, arrays, self.policy, self.catalog, self._shared.engine
+        )
 
     def columns(self) -> dict[str, dict[str, str]]:
         """Return every table of the policy with its columns and their types, as questions may name them."""
