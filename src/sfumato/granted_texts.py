@@ -32,7 +32,7 @@ def prepare_as_granted(
     return replace(wider.prepare(text, None, price, key, engine), only_granted=True)
 
 
-def describe_as_granted(
+def describe_granted(
     preparer: QueryPreparer,
     sql: str,
     types: Mapping[str, Type],
