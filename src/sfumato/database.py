@@ -17,7 +17,7 @@ from sfumato.engines.opening import open_engine
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.engines.snapshot_status import has_changed
 from sfumato.errors import BadParameter, BudgetExhausted, PolicyChanged, Refusal, Setting
-from sfumato.granted_texts import describe_as_granted
+from sfumato.granted_texts import describe_granted
 from sfumato.ledger.affordable_price import afforded
 from sfumato.ledger.cohorts import named_cohort
 from sfumato.ledger.history import HISTORY_PAGE, page_of
@@ -268,7 +268,7 @@ class Database:
 
     def describe(self, sql: str, types: Mapping[str, Type], arrays: Collection[str] = ()) -> QueryDescription:
         """Return the columns and parameters of a question with their types, before it has values or a price."""
-        return describe_as_granted(self._preparation, sql, types, arrays, self.policy, self.engine)
+        return describe_granted(self._preparation, sql, types, arrays, self.policy, self.catalog, self._shared.engine)
 
     def columns(self) -> dict[str, dict[str, str]]:
         """Return every table of the policy with its columns and their types, as questions may name them."""

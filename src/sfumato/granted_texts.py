@@ -6,6 +6,7 @@ Every other text is read with the names of the account's own roles. Proof: proof
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from sfumato.analysis.catalog import Catalog
 from sfumato.engines.engine import Engine
 from sfumato.errors import UnknownName
 from sfumato.policy.policy import Policy, Preview
@@ -31,18 +32,19 @@ def prepare_as_granted(
     return replace(wider.prepare(text, None, price, key, engine), only_granted=True)
 
 
-def describe_as_granted(
+def describe_granted(
     preparer: QueryPreparer,
     sql: str,
     types: Mapping[str, Type],
     arrays: Collection[str],
     policy: Policy,
+    catalog: Catalog,
     engine: Engine,
 ) -> QueryDescription:
     """Describe a question; where it names what the account may not use, with what the owner granted for this text."""
     previews = policy.preview is Preview.SYNTHETIC
     try:
-        return describe_query(sql, preparer.catalog(engine), types, arrays, previews)
+        return describe_query(sql, catalog, types, arrays, previews)
     except UnknownName as refusal:
         refused = refusal
     wider = _with_granted_names(preparer, sql, refused)

@@ -13,8 +13,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
@@ -23,7 +23,7 @@ from urllib.parse import urlencode
 
 import psycopg
 from tests.server.clinic import make_clinic
-from tests.server.running import WIRE, Running
+from tests.server.running import WIRE, Running, until
 
 import sfumato
 
@@ -92,6 +92,7 @@ class _Course:
         self.traffic = Traffic()
         self.numbers, self.writes = count(), count()
         self.counting = threading.Lock()
+        self.turns, self.rounds, self.is_changing = threading.Condition(), 0, False
 
     def new_question(self) -> tuple[str, str]:
         """Return a question that no other answer contains, and its price, which no other has."""
@@ -107,12 +108,28 @@ class _Course:
         """Do something until the end, and count it."""
         while time.monotonic() < self.end:
             try:
-                step()
+                with self.round(name):
+                    step()
             except Exception as failure:
                 self.traffic.failures.append(f"{name}: {failure!r}")
                 return
             self.traffic.requests[name] = self.traffic.requests.get(name, 0) + 1
-            time.sleep(self.pause)
+            pause = RELOAD_SECONDS if name == "owner" else self.pause
+            time.sleep(min(pause, max(0.0, self.end - time.monotonic())))
+
+    @contextmanager
+    def round(self, name: str) -> Iterator[None]:
+        """Let the owner change the policy between rounds of the others: until it is read, questions are refused."""
+        with self.turns:
+            self.turns.wait_for(lambda: not self.rounds if name == "owner" else not self.is_changing)
+            self.is_changing, self.rounds = name == "owner", self.rounds + (name != "owner")
+        try:
+            yield
+        finally:
+            with self.turns:
+                self.rounds -= name != "owner"
+                self.is_changing = self.is_changing and name != "owner"
+                self.turns.notify_all()
 
     def by_http(self) -> None:
         with sfumato.connect(self.server.url, token=self.server.token()) as database:
@@ -167,7 +184,7 @@ class _Course:
         price = f'{_PRICE}"{1 + number // _WRITES_PER_CHANGE % 50}%"\n'
         path.write_text(f"# {number}\n{words}{price if number >= _WRITES_PER_CHANGE else ''}")
         self.server.process.send_signal(signal.SIGHUP)
-        time.sleep(min(RELOAD_SECONDS, max(0.0, self.end - time.monotonic())))
+        until(lambda: self.server.get("/ready", None).status == 200)
 
 
 def run(folder: Path, seconds: float, pause: float, prices: int = 0) -> Traffic:
@@ -190,7 +207,7 @@ def run(folder: Path, seconds: float, pause: float, prices: int = 0) -> Traffic:
             course.traffic.memory.append((seconds, server.memory()))
             threads[0].join(SAMPLE_SECONDS)
             time.sleep(0 if threads[0].is_alive() else 0.05)
-        assert course.traffic.failures == []
+        assert course.traffic.failures == [], course.traffic.failures
     assert "Traceback" not in server.out
     with sfumato.open(policy) as database:
         database.verify()
