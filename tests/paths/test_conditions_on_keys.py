@@ -89,7 +89,8 @@ def test_keys_of_public_tables_that_are_renamed_on_the_way(db: sfumato.Database)
 def test_what_is_measured_and_its_price_are_the_same(db: sfumato.Database) -> None:
     """Leaving groups out is post-processing: the same cells are measured as where the text leaves them out itself."""
     sql = (
-        "SELECT ward, place, COUNT(*) AS n FROM visits WHERE (ward = 'x' AND place = 'y') OR (ward = 'y' AND place = 'x') "
+        "SELECT ward, place, COUNT(*) AS n FROM visits WHERE "
+        "(ward = 'x' AND place = 'y') OR (ward = 'y' AND place = 'x') "
         "GROUP BY ward, place"
     )
     first = db.ask(sql, epsilon="3")
