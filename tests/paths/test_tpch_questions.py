@@ -158,7 +158,7 @@ def test_a_key_that_leads_to_the_person_compares_people(judged: Callable[[str], 
 
 
 def test_a_condition_between_public_tables_narrows_the_keys_of_both(judged: Callable[[str], PrivateQuery]) -> None:
-    """Two nations on each side and two years: of 1,250 cells, 8 are left."""
+    """Two nations on each side and two years: of 1,250 cells, 8 are measured, and 4 can hold rows and are shown."""
     (group,) = judged(QUESTIONS[7]).groups
     assert [len(key.cells or ()) for key in group.keys] == [2, 2, 2]
     assert group.cells == 8
