@@ -133,7 +133,8 @@ def refined(asked: Prepared, preparer: QueryPreparer, ledger: Ledger, account: s
     _, refinement, loss, event = best
     plan = replace(asked.plan, loss=loss, event=event)
     names = (asked.fingerprint, *asked.names.older)
-    paid = ledger.is_paid(account, names, asked.engine.version, event)  # by an attempt that ended before its answer
+    # by an attempt that ended before its answer
+    paid = ledger.is_paid(account, names, asked.engine.version, event, refinement.key)
     return replace(asked, plan=plan, outcomes=(plan,), refinement=refinement, combined=None, paid=paid)
 
 

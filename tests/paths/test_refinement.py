@@ -116,3 +116,31 @@ def test_a_refinement_that_was_killed_is_drawn_again_for_its_charge(tmp_path: Pa
         assert again.receipt.refines == first.receipt.id
         assert own.budget().spent.epsilon == 1
         assert own.explain(SQL, epsilon=1).loss.epsilon == 0
+
+
+def test_a_killed_refinement_is_not_taken_up_for_another_answer(tmp_path: Path) -> None:
+    """Two accounts have answers with the same noise. What one paid to refine its own does not refine the other's."""
+    write(tmp_path, a_world(5, people=30))
+    caps = {"analysts": {"ann": {"epsilon": 50}, "bob": {"epsilon": 50}}, "budget": {"epsilon": 100, "delta": 0}}
+    first = {}
+    with sfumato.open(policy(tmp_path, **caps)) as own:
+        for name in ("ann", "bob"):
+            with own.as_analyst(name) as analyst:
+                first[name] = analyst.ask(SQL, epsilon="0.5").receipt.id
+    words = policy(tmp_path, **caps, answers="shared")
+    sfumato.open(words).close()
+    process = os.fork()
+    if not process:
+        sfumato.database.publish_refined = lambda *_: os._exit(0)  # type: ignore[attr-defined]
+        with sfumato.open(words, analyst="ann") as ann:
+            ann.ask(SQL, epsilon=1)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+    with sfumato.open(words, analyst="bob") as bob:
+        assert bob.explain(SQL, epsilon=1).loss.epsilon == Fraction(1, 2)
+        second, third = bob.ask(SQL, epsilon=1), bob.ask(SQL, epsilon=2)
+        assert (second.receipt.refines, third.receipt.refines) == (first["bob"], second.receipt.id)
+        assert bob.budget().spent.epsilon == 2
+    with sfumato.open(words) as own:
+        assert own.budget().spent.epsilon == Fraction(1, 2) + Fraction(1, 2) + 2
+        assert own.verify().spent.epsilon == 3
