@@ -144,3 +144,30 @@ def test_a_killed_refinement_is_not_taken_up_for_another_answer(tmp_path: Path) 
     with sfumato.open(words) as own:
         assert own.budget().spent.epsilon == Fraction(1, 2) + Fraction(1, 2) + 2
         assert own.verify().spent.epsilon == 3
+
+
+ER, ICU, URGENT, SURGERY = (
+    f"COUNT(*) FILTER (WHERE {condition})"
+    for condition in ("dept = 'er' AND age > 5", "dept = 'icu'", "dept = 'er' AND urgent", "dept = 'surgery'")
+)
+
+
+@pytest.mark.parametrize("beside", [(ICU,), (ICU, SURGERY)], ids=len)
+def test_other_vectors_of_the_same_conditions_cost_no_less_than_the_finer_answer(
+    own: sfumato.Database, beside: tuple[str, ...]
+) -> None:
+    """A row may be in the first and the last count; which of them is in the vector is a matter of their order."""
+    orders = [(ER, *beside, URGENT), (URGENT, *beside, ER)]
+    texts = ["SELECT " + ", ".join(f"{one} AS c{at}" for at, one in enumerate(order)) for order in orders]
+    vectors = set()
+    for place, price in enumerate((Fraction(1, 2), Fraction(1), Fraction(2))):
+        text = f"{texts[place % 2]} FROM visits"
+        (group,) = own.prepare(text, None, RequestedPrice(price)).plan.groups
+        vectors.add(frozenset(str(one.quantity) for one in group.measured if one.name in group.vector))
+        own.ask(text, epsilon=price)
+        assert own.budget().spent.epsilon >= price
+    assert len(vectors) == 2
+    before = own.budget().spent.epsilon
+    assert own.explain(f"{texts[0]} FROM visits", epsilon=3).source is AnswerSource.REFINED
+    own.ask(f"{texts[0]} FROM visits", epsilon=3)
+    assert own.budget().spent.epsilon == before + 1
