@@ -127,7 +127,7 @@ def _next_measurement(
         goal = replace(goal, paid=goal.paid + cost)
         search = _Search(pilot, *answer_from_json(stored, pilot), cost, targets, most - goal.paid, prepare)
         if (found := search.remembered(following)) is not None:
-            answer = search.prepared_at(_unlike(found.price, costs))
+            answer = _fresh_answer(search, found.price, costs, finder)
             answer = replace(answer, paid=_is_paid(answer, finder))
             return _with_goal(answer, replace(goal, is_pilot=False, unreachable=found.unreachable))
     raise AssertionError("the last pilot measurement decides")
@@ -142,6 +142,17 @@ def _unlike(price: Fraction, costs: Sequence[Fraction]) -> Fraction:
     while price in costs:
         price = price * Fraction(99, 100)
     return price
+
+
+def _fresh_answer(search: "_Search", price: Fraction, costs: Sequence[Fraction], finder: ViewFinder) -> Prepared:
+    """Return the question at about this price, with noise that was not drawn given that of a pilot measurement."""
+    while True:
+        price = _unlike(price, costs)
+        answer = search.prepared_at(price)
+        stored = _stored(answer, finder)
+        if stored is None or not answer_from_json(stored, answer)[1].refines:
+            return answer
+        price *= Fraction(99, 100)
 
 
 def _with_goal(asked: Prepared, goal: AccuracyGoal) -> Prepared:
@@ -205,6 +216,9 @@ class _Decision:
     unreachable: str = ""
 
 
+_UNDECIDED = _Decision(Fraction(0))
+
+
 @dataclass(frozen=True, slots=True)
 class _Search:
     """Looks for the least price at which margins are expected to be reached, by the numbers of a pilot measurement.
@@ -223,11 +237,12 @@ class _Search:
     def remembered(self, following: Fraction | None) -> _Decision | None:
         """Return what was decided before, or decide."""
         key = self.receipt.id, self.pilot.fingerprint_digest, self.pilot.texts, self.targets, self.left, following
-        if key not in _DECISIONS:
+        if (found := _DECISIONS.get(key, _UNDECIDED)) is _UNDECIDED:  # another thread may forget all of them
+            found = self.decide(following)
             if len(_DECISIONS) >= _MAX_DECISIONS:
                 _DECISIONS.clear()
-            _DECISIONS[key] = self.decide(following)
-        return _DECISIONS[key]
+            _DECISIONS[key] = found
+        return found
 
     def decide(self, following: Fraction | None) -> _Decision | None:
         """Return what to measure next; None for another pilot measurement, which costs `following`."""

@@ -12,8 +12,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.accounting.event import Composed, LaplaceRefinement
+from sfumato.accounting.event import Composed, LaplaceRefinement, is_refinement
 from sfumato.accounting.loss import PrivacyLoss
+from sfumato.accounting.pure import epsilon
 from sfumato.engines.aggregates import Aggregates
 from sfumato.engines.engine import Engine
 from sfumato.errors import EngineFailed, Refusal
@@ -122,8 +123,10 @@ def refined(asked: Prepared, preparer: QueryPreparer, ledger: Ledger, account: s
         found = _earlier(asked, measured, scales, question, entry, content, preparer)
         if found is None:
             continue
-        before, noisy = found
+        before, noisy, paid_loss = found
         events = _difference(asked.plan, before)
+        if sum((event.sensitivity / event.before for event in events), Fraction(0)) > paid_loss:
+            continue  # other measurements were charged as one: the difference would not lead to this price
         loss = PrivacyLoss(sum((event.added_loss for event in events), Fraction(0)))
         if best is None or loss.epsilon < best[0]:
             refinement = Refinement(receipt.id, entry.time, noisy, before, asked)
@@ -133,7 +136,8 @@ def refined(asked: Prepared, preparer: QueryPreparer, ledger: Ledger, account: s
     _, refinement, loss, event = best
     plan = replace(asked.plan, loss=loss, event=event)
     names = (asked.fingerprint, *asked.names.older)
-    paid = ledger.is_paid(account, names, asked.engine.version, event)  # by an attempt that ended before its answer
+    # by an attempt that ended before its answer
+    paid = ledger.is_paid(account, names, asked.engine.version, event, refinement.key)
     return replace(asked, plan=plan, outcomes=(plan,), refinement=refinement, combined=None, paid=paid)
 
 
@@ -167,14 +171,18 @@ def _earlier(
     entry: Entry,
     content: Mapping[str, str],
     preparer: QueryPreparer,
-) -> tuple[Scales, NoisyResult] | None:
-    """Return the scales and numbers of an answer to the same question with more noise on every number."""
+) -> tuple[Scales, NoisyResult, Fraction] | None:
+    """Return the scales and numbers of an answer to the same question with more noise on every number.
+
+    The last is its pure loss, which was charged for it and all that it refines.
+    """
     try:
         kept = StoredAnswer(entry, content).prepare_again(preparer, asked.engine)
     except Refusal:
         return None
     known, other = kept.names.measured, _scales(kept.plan)
-    if known is None or other is None or question not in (known.text, known.first_text):
+    event = kept.plan.event if is_refinement(entry.event) else entry.event
+    if known is None or other is None or event is None or question not in (known.text, known.first_text):
         return None
     if [(one.cells, one.quantities) for one in known.groups] != [
         (one.cells, one.quantities) for one in measured.groups
@@ -187,7 +195,8 @@ def _earlier(
             before[names[1], own_name] = other[names[0], name]
     if any(before[name] <= scale for name, scale in scales.items()):
         return None
-    return before, in_plan_order(noisy_from_json(content["noisy"]), measured, asked.plan)
+    noisy = in_plan_order(noisy_from_json(content["noisy"]), measured, asked.plan)
+    return before, noisy, Fraction(epsilon(event))
 
 
 def _scales(plan: Plan) -> dict[tuple[str, str], Fraction] | None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sfumato.accounting.event import Composed, Event, GaussianNoise, LaplaceRefinement
+from sfumato.accounting.event import Composed, GaussianNoise, is_refinement
 from sfumato.engines.engine import Engine
 from sfumato.errors import BadParameter, UnknownName, quote_value
 from sfumato.exact import integer
@@ -98,11 +98,6 @@ def answer_from_json(text: str, asked: Prepared) -> tuple[NoisyResult, Receipt]:
     return noisy, receipt_from_json(content["receipt"])
 
 
-def _is_refinement(event: Event) -> bool:
-    """Whether an answer was charged as the difference to an earlier one: its noise is that of its plan."""
-    return isinstance(event, Composed) and any(isinstance(part, LaplaceRefinement) for part in event.events)
-
-
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
     """An entry of the ledger that has an answer, with what was stored of it."""
@@ -153,7 +148,7 @@ class StoredAnswer:
         if event is None or stored is None:
             if event != stored:
                 return False
-        elif first_spelling(event) != first_spelling(stored) and not _is_refinement(stored):
+        elif first_spelling(event) != first_spelling(stored) and not is_refinement(stored):
             return False
         digest = self.content.get("question")
         return self.entry.policy == policy if digest is None else digest in asked.fingerprint_digests

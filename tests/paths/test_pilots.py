@@ -172,6 +172,34 @@ def test_the_answer_is_another_measurement_than_every_pilot(clinic: sfumato.Data
     assert not release.receipt.refines
 
 
+def test_what_refines_a_pilot_is_not_the_answer(tmp_path: Path) -> None:
+    """Its noise was drawn given that of the pilot, which decided the price."""
+    sql, within = "SELECT COUNT(*) AS n FROM visits WHERE age > 22", {"n": "5%"}
+    with clinic_of(tmp_path, {"epsilon": 60, "delta": 0}) as database:
+        while (quote := database.explain(sql, within=within)).most is not None:
+            database.ask(sql, epsilon=quote.loss.epsilon)
+        refined = database.ask(sql, epsilon=quote.loss.epsilon)
+        assert refined.receipt.refines
+        quote = database.explain(sql, within=within)
+        release = database.ask(sql, within=within)
+        assert not release.receipt.refines
+        assert release.loss == quote.loss
+        assert database.ask(sql, within=within).receipt == release.receipt
+        assert database.explain(sql, within=within).loss.epsilon == 0
+
+
+def test_decisions_that_another_thread_forgets_are_made_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Forgetful(dict[object, object]):
+        def __setitem__(self, key: object, value: object) -> None:
+            """Forget it at once, as if another thread had been there."""
+
+    monkeypatch.setattr("sfumato.pilots._DECISIONS", Forgetful())
+    with clinic_of(tmp_path, {"epsilon": 60, "delta": 0}) as database:
+        assert database.ask("SELECT AVG(cost) AS x FROM visits", within={"x": 50}).notes[0].startswith("Reached")
+
+
 def test_a_margin_that_is_out_of_reach_is_said_so_and_costs_little(clinic: sfumato.Database) -> None:
     sql = "SELECT AVG(cost) AS x FROM visits WHERE age > 22"
     before = clinic.charges()

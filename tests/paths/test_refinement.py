@@ -116,3 +116,58 @@ def test_a_refinement_that_was_killed_is_drawn_again_for_its_charge(tmp_path: Pa
         assert again.receipt.refines == first.receipt.id
         assert own.budget().spent.epsilon == 1
         assert own.explain(SQL, epsilon=1).loss.epsilon == 0
+
+
+def test_a_killed_refinement_is_not_taken_up_for_another_answer(tmp_path: Path) -> None:
+    """Two accounts have answers with the same noise. What one paid to refine its own does not refine the other's."""
+    write(tmp_path, a_world(5, people=30))
+    caps = {"analysts": {"ann": {"epsilon": 50}, "bob": {"epsilon": 50}}, "budget": {"epsilon": 100, "delta": 0}}
+    first = {}
+    with sfumato.open(policy(tmp_path, **caps)) as own:
+        for name in ("ann", "bob"):
+            with own.as_analyst(name) as analyst:
+                first[name] = analyst.ask(SQL, epsilon="0.5").receipt.id
+    words = policy(tmp_path, **caps, answers="shared")
+    sfumato.open(words).close()
+    process = os.fork()
+    if not process:
+        sfumato.database.publish_refined = lambda *_: os._exit(0)  # type: ignore[attr-defined]
+        with sfumato.open(words, analyst="ann") as ann:
+            ann.ask(SQL, epsilon=1)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+    with sfumato.open(words, analyst="bob") as bob:
+        assert bob.explain(SQL, epsilon=1).loss.epsilon == Fraction(1, 2)
+        second, third = bob.ask(SQL, epsilon=1), bob.ask(SQL, epsilon=2)
+        assert (second.receipt.refines, third.receipt.refines) == (first["bob"], second.receipt.id)
+        assert bob.budget().spent.epsilon == 2
+    with sfumato.open(words) as own:
+        assert own.budget().spent.epsilon == Fraction(1, 2) + Fraction(1, 2) + 2
+        assert own.verify().spent.epsilon == 3
+
+
+ER, ICU, URGENT, SURGERY = (
+    f"COUNT(*) FILTER (WHERE {condition})"
+    for condition in ("dept = 'er' AND age > 5", "dept = 'icu'", "dept = 'er' AND urgent", "dept = 'surgery'")
+)
+
+
+@pytest.mark.parametrize("beside", [(ICU,), (ICU, SURGERY)], ids=len)
+def test_other_vectors_of_the_same_conditions_cost_no_less_than_the_finer_answer(
+    own: sfumato.Database, beside: tuple[str, ...]
+) -> None:
+    """A row may be in the first and the last count; which of them is in the vector is a matter of their order."""
+    orders = [(ER, *beside, URGENT), (URGENT, *beside, ER)]
+    texts = ["SELECT " + ", ".join(f"{one} AS c{at}" for at, one in enumerate(order)) for order in orders]
+    vectors = set()
+    for place, price in enumerate((Fraction(1, 2), Fraction(1), Fraction(2))):
+        text = f"{texts[place % 2]} FROM visits"
+        (group,) = own.prepare(text, None, RequestedPrice(price)).plan.groups
+        vectors.add(frozenset(str(one.quantity) for one in group.measured if one.name in group.vector))
+        own.ask(text, epsilon=price)
+        assert own.budget().spent.epsilon >= price
+    assert len(vectors) == 2
+    before = own.budget().spent.epsilon
+    assert own.explain(f"{texts[0]} FROM visits", epsilon=3).source is AnswerSource.REFINED
+    own.ask(f"{texts[0]} FROM visits", epsilon=3)
+    assert own.budget().spent.epsilon == before + 1

@@ -320,6 +320,11 @@ def unordered(event: Event) -> str:
             return to_json(event)
 
 
+def is_refinement(event: Event) -> bool:
+    """Whether a part of it is noise that was drawn given the noise of an earlier release."""
+    return isinstance(event, Composed) and any(isinstance(part, LaplaceRefinement) for part in event.events)
+
+
 def from_json(text: str) -> Event:
     """Read an event back; whatever is not exactly one known event is refused.
 

@@ -177,11 +177,11 @@ class Ledger:
             return find_repeat(store, self._state, names, store.keyed(account, key) if key else None)
 
     @_failing_closed()
-    def is_paid(self, account: str, questions: Sequence[str], version: str, event: Event) -> bool:
+    def is_paid(self, account: str, questions: Sequence[str], version: str, event: Event, key: str = "") -> bool:
         """Whether the account has an answer to one of these questions, or a charge of this event that has none yet."""
         with self._writing:
             names = [repeat_key(account, question, version) for question in questions]
-            return is_paid(self._current(), self._state, names, event)
+            return is_paid(self._current(), self._state, names, event, key)
 
     @_failing_closed()
     def affords(self, account: str = DATASET, paying: PayingCohorts | None = None) -> Fraction:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from time import time_ns
 
-from sfumato.accounting.event import from_json, to_json, unordered
+from sfumato.accounting.event import from_json, is_refinement, to_json, unordered
 from sfumato.accounting.loss import percent_down
 from sfumato.errors import AnswerLost, BadParameter, BudgetExhausted, LedgerRestored, PolicyChanged, TooManyCharges
 from sfumato.ledger.caps import cohort_caps
@@ -160,11 +160,11 @@ class LedgerTransaction:
             return found
         if settled := self._settled(request, request.account):
             return self._stored_release(settled)
-        if request.shared and (found := self._of_others(request)):
+        if request.shared and (found := self._of_others(request, key)):
             return found
         for same in _repeat_keys(request, request.account):
             if place := self.state.unanswered.get(same):
-                if found := self._taken_up(place, request):
+                if found := self._taken_up(place, request, key):
                     return found
                 # the price of the same words has changed
                 self.add(Row(0, RowKind.FAILED.value, 0, same=same, about=place))
@@ -175,7 +175,7 @@ class LedgerTransaction:
         found = map(self._store.answer, _repeat_keys(request, account))
         return next((settled for settled in found if settled is not None), None)
 
-    def _of_others(self, request: Request) -> Reserved | StoredRelease | InProgress | None:
+    def _of_others(self, request: Request, key: str) -> Reserved | StoredRelease | InProgress | None:
         """Find the answer that another account has paid for, or the one that is just being given to it."""
         for account in self.state.accounts:
             if account == request.account:
@@ -184,14 +184,15 @@ class LedgerTransaction:
                 return self._stored_release(settled)
             for same in _repeat_keys(request, account):
                 place = self.state.unanswered.get(same)
-                if place is not None and (found := self._taken_up(place, request)):
+                if place is not None and (found := self._taken_up(place, request, key)):
                     return found
         return None
 
-    def _taken_up(self, place: int, request: Request) -> Reserved | InProgress | None:
+    def _taken_up(self, place: int, request: Request, key: str) -> Reserved | InProgress | None:
         """Continue a charge without an outcome, unless somebody is answering it; None where it paid for something else.
 
-        Another event, or the people of other cohorts, is a charge of its own: proofs/cohorts.md, 1.
+        Another event, or the people of other cohorts, is a charge of its own: proofs/cohorts.md, 1. So is another
+        answer that is refined, which the key names: proofs/refinement.md, 4.
         The attempt that made it has ended, and nothing of it was stored. So nothing of it was shown.
         """
         if self._answering(place):
@@ -199,7 +200,8 @@ class LedgerTransaction:
         charge = self._written(place)
         same_price = unordered(from_json(charge.event)) == unordered(request.event)
         same_people = charge.content == cohorts_content(request.cohorts)
-        return Reserved(charge) if same_price and same_people else None
+        same_source = charge.key == key or not is_refinement(request.event)
+        return Reserved(charge) if same_price and same_people and same_source else None
 
     def name(self) -> str:
         """Return what the dataset is called under the policy in force."""
@@ -257,8 +259,10 @@ class LedgerTransaction:
         settled = self._store.answer(same)
         if settled is not None:
             return self._stored_release(settled)
-        if self.state.unanswered.get(same) == charge.sequence and (found := self._taken_up(charge.sequence, request)):
-            return found
+        if self.state.unanswered.get(same) == charge.sequence:
+            found = self._taken_up(charge.sequence, request, key)
+            if found is not None:
+                return found
         raise AnswerLost(
             f"The question of this key was charged as entry {charge.sequence}, and its answer was lost.",
             "A version before 0.9.0 recorded that this attempt failed, or the ledger was restored from a backup since.",

@@ -117,7 +117,7 @@ class SharedParts:
         self._keys: dict[tuple[int, int, Scalar, bool, bool], tuple[Key, str]] = {}
         self._quantities: dict[tuple[int, Quantity, Sensitivity, bool], str] = {}
         self._rows: dict[SameObjects, str] = {}
-        self._signatures: dict[SameObjects, ViewSignature | None] = {}
+        self._signatures: dict[SameObjects, tuple[ViewSignature | None]] = {}
         self._noises: dict[SameObjects, object] = {}
 
     def flow(self, rows: RelNode) -> CanonicalFlow:
@@ -152,11 +152,12 @@ class SharedParts:
         """Return what a group is a view of, whatever its noise."""
         measured = (part for one in plan.measured for part in (one.quantity, one.bound is None))
         part = SameObjects(flow, plan.group, plan.selection is None, bool(plan.chosen), words, *measured)
-        if part not in self._signatures:
+        known = self._signatures.get(part)
+        if known is None:
             if len(self._signatures) >= _MAX_SHARED_KEYS:
                 self._signatures.clear()
-            self._signatures[part] = signature_of(plan, flow, words)
-        return self._signatures[part]
+            known = self._signatures[part] = (signature_of(plan, flow, words),)
+        return known[0]
 
     def noise(self, mechanism: Laplace | Gaussian | MaxNormPart, flow: CanonicalFlow) -> object:
         """Return the noise of a measurement as data; plans with other cells have the same."""
