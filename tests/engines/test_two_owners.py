@@ -44,6 +44,11 @@ TABLES: dict[str, Any] = {
         "rows_per_unit": 8,
         "columns": {"src": {"type": "text"}, "dst": {"type": "text"}, "day": {"type": "integer", "bounds": [1, 3]}},
     },
+    "gifts": {
+        "unit": ["giver: src", "taker: dst"],
+        "rows_per_unit": 8,
+        "columns": {"src": {"type": "text"}, "dst": {"type": "text"}},
+    },
     "kinds": {"public": True, "columns": {"kind": {"type": "text"}, "label": {"type": "text"}}},
 }
 SCHEMAS = {
@@ -52,6 +57,7 @@ SCHEMAS = {
         [("number", pa.int64()), ("seller", pa.string()), ("amount", pa.int64()), ("kind", pa.string())]
     ),
     "messages": pa.schema([("src", pa.string()), ("dst", pa.string()), ("day", pa.int64())]),
+    "gifts": pa.schema([("src", pa.string()), ("dst", pa.string())]),
     "kinds": pa.schema([("kind", pa.string()), ("label", pa.string())]),
 }
 BOUNDS = (1, 2, 4, 8, 16, 64)
@@ -75,7 +81,10 @@ def _rows(seed: int) -> dict[str, list[Row]]:
         {"src": draw.choice(people), "dst": draw.choice(people), "day": draw.choice([None, 1, 2, 3, 9])}
         for _ in range(40)
     ]
-    return {"orders": orders, "lines": lines, "messages": messages, "kinds": [{"kind": "a", "label": "first"}]}
+    # of thirty who give and thirty who take, ten do both
+    gifts = [{"src": f"{n}", "dst": f"{n + apart}"} for n in range(30) for apart in (0, 20) if n > 19 or apart]
+    kinds = [{"kind": "a", "label": "first"}]
+    return {"orders": orders, "lines": lines, "messages": messages, "gifts": gifts, "kinds": kinds}
 
 
 def _arrow(rows: dict[str, list[Row]]) -> dict[str, pa.Table]:
@@ -162,6 +171,12 @@ def test_every_engine_gives_the_pairs_of_the_rows_that_have_both_owners(
     days = _pairs(engine, "SELECT day, COUNT(*) FROM messages GROUP BY day")
     for day in (1, 2, 3):
         assert days[(day,)] == _expected(Counter((r["src"], r["dst"]) for r in sent if r["day"] == day), True)
+    # whether both owners have the same name is told by the row alone, of whatever kinds they are
+    for table, same_kind in (("messages", True), ("gifts", False)):
+        alone = Counter((r["src"], r["dst"]) for r in rows[table] if r["src"] == r["dst"] is not None)
+        assert alone
+        sql = f"SELECT COUNT(*) FROM {table} WHERE src = dst"  # noqa: S608
+        assert _pairs(engine, sql) == {(): _expected(alone, same_kind)}
 
 
 def test_a_key_of_a_path_that_leads_to_two_people_is_refused(tmp_path: Path) -> None:

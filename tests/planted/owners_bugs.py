@@ -5,6 +5,8 @@ from tests.planted.bug import Bug, planned
 _ENGINE = "tests/engines/test_two_owners.py"
 _PATH = "tests/paths/test_two_owners.py"
 _REFUSED = "tests/paths/test_two_owners_refused.py"
+_NUMBERED = "        source = f\"{build.stage(f'pairs{at}')} AS p JOIN {build.stage('numbers')} AS n ON p.u = n.u\"\n"
+_APART = "(SELECT u, row_number() OVER (ORDER BY u) AS n FROM {build.stage(f'pairs{at}')} GROUP BY u)"
 
 OWNERS_BUGS: tuple[Bug, ...] = (
     planned(
@@ -89,15 +91,17 @@ OWNERS_BUGS: tuple[Bug, ...] = (
     planned(
         "owners of one kind are numbered apart",
         _ENGINE,
+        ("engines/sql/two_owners.py", _NUMBERED, _NUMBERED.replace("{build.stage('numbers')}", _APART)),
+    ),
+    planned(
+        "owners of two kinds are numbered apart, so that their numbers say nothing when they are compared",
+        _ENGINE,
         (
             "engines/sql/two_owners.py",
-            '    listed = [" UNION ".join(every)] if pair.kinds is None else every\n',
-            "    listed = every\n",
-        ),
-        (
-            "engines/sql/two_owners.py",
-            '        numbers = build.stage(f"numbers{at if pair.kinds is not None else 0}")\n',
-            '        numbers = build.stage(f"numbers{at}")\n',
+            _NUMBERED,
+            "        numbers = build.stage('numbers')\n"
+            "        if pair.kinds is not None:\n"
+            f'            numbers = f"{_APART}"\n' + _NUMBERED.replace("{build.stage('numbers')}", "{numbers}"),
         ),
     ),
     planned(

@@ -30,7 +30,7 @@ MAX_OTHER_PAIRS = 2_000_000
 """The same where an engine hands over rows one by one."""
 MAX_ROWS_PER_PAIR = 5
 """So many times as many rows there may be: as many as there are pairs where a question has groups."""
-_STAGED = ("pairs0", "pairs1", "units0", "units1", "numbers0", "numbers1", "owners0", "owners1", "rows")
+_STAGED = ("pairs0", "pairs1", "units", "numbers", "owners0", "owners1", "rows")
 
 
 def write_paired_table(build: Building, table: Table, progress: Progress) -> list[CopiedTable]:
@@ -93,7 +93,8 @@ def _key(owner: UnitColumn | UnitPath) -> str:
 def _stage_owners(build: Building, table: Table, pair: OwnerPair) -> None:
     """Give every owner a number, in the order of a keyed hash of their own name: it is only ever compared.
 
-    Owners of one kind are numbered together, those of different kinds apart.
+    All are numbered together, whatever their kind: a question may compare both owners of a row, and whether they have
+    the same name must not depend on who else is there.
     """
     for at, owner in enumerate(pair.owners):
         pairs = build.stage(f"pairs{at}")
@@ -104,18 +105,15 @@ def _stage_owners(build: Building, table: Table, pair: OwnerPair) -> None:
         read = part_rows(build.parts(table.name), partial(_name, build, key))
         distinct = select("u AS k, u AS u", subquery(read, "p"), where="u IS NOT NULL", group_by="u")
         build.create_table_as(pairs, distinct)
-    every = [select("u", build.stage(f"pairs{at}")) for at in (0, 1)]
-    listed = [" UNION ".join(every)] if pair.kinds is None else every
-    for at, names in enumerate(listed):
-        people = subquery(select("DISTINCT u", subquery(names, "n")), "p") + build.salt_join
-        hashed = select(f"u, {keyed_hash(build, 'unit', f'CAST(u AS {build.dialect.text_type})')} AS id", people)
-        build.create_table_as(build.stage(f"units{at}"), hashed, salted=True)
-        # numbered once: some engines number the same rows differently the next time
-        number = f"CAST({build.dialect.row_number([], ['id'])} AS {build.dialect.bigint})"
-        build.create_table_as(build.stage(f"numbers{at}"), select(f"u, {number} AS n", build.stage(f"units{at}")))
+    every = " UNION ".join(select("u", build.stage(f"pairs{at}")) for at in (0, 1))
+    people = subquery(select("DISTINCT u", subquery(every, "n")), "p") + build.salt_join
+    hashed = select(f"u, {keyed_hash(build, 'unit', f'CAST(u AS {build.dialect.text_type})')} AS id", people)
+    build.create_table_as(build.stage("units"), hashed, salted=True)
+    # numbered once: some engines number the same rows differently the next time
+    number = f"CAST({build.dialect.row_number([], ['id'])} AS {build.dialect.bigint})"
+    build.create_table_as(build.stage("numbers"), select(f"u, {number} AS n", build.stage("units")))
     for at in (0, 1):
-        numbers = build.stage(f"numbers{at if pair.kinds is not None else 0}")
-        source = f"{build.stage(f'pairs{at}')} AS p JOIN {numbers} AS n ON p.u = n.u"
+        source = f"{build.stage(f'pairs{at}')} AS p JOIN {build.stage('numbers')} AS n ON p.u = n.u"
         build.create_table_as(build.stage(f"owners{at}"), select("p.k AS k, n.n AS n", source))
 
 
