@@ -423,3 +423,42 @@ def test_an_answer_from_earlier_answers_says_so_and_downloads(server: Running) -
     before = server.spent()
     assert send(server, "POST", "/download", {**form, "format": "csv"}).body.startswith(b"n,")
     assert server.spent() == before
+
+
+class _HiddenFields(HTMLParser):
+    """The hidden fields of the form of one class."""
+
+    def __init__(self, page: str, form: str) -> None:
+        super().__init__()
+        self.form, self.inside, self.found = form, False, dict[str, str]()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.inside = given.get("class") == self.form if tag == "form" else self.inside
+        if self.inside and tag == "input":
+            self.found[str(given["name"])] = given["value"] or ""
+
+
+def test_no_button_charges_more_than_its_page_said_after_another_snapshot(tmp_path: Path) -> None:
+    policy = make_clinic(tmp_path)
+    with Running(policy) as server:
+        counts = "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"
+        paid = send(server, "POST", "/ask-here", {"sql": counts, "by": "epsilon", "epsilon": "0.2"})
+        page = send(server, "GET", paid.headers["location"].partition("#")[0]).body.decode()
+        assert "Refine for 0.2 more" in page
+        refine = _HiddenFields(page, "refine").found
+        total = {"sql": f"{COUNT} WHERE dept IN ('er', 'icu', 'surgery')", "by": "epsilon", "epsilon": "0.01"}
+        page = send(server, "POST", "/ask-here", total).body.decode()
+        assert "free: computed from earlier answers" in page
+        download = {**_HiddenFields(page, "downloads").found, "format": "csv"}
+        before = server.spent()
+        with sfumato.open(policy) as owner:
+            owner.refresh()
+        for path, form in (("/ask-here", refine), ("/download", download)):
+            refused = send(server, "POST", path, form)
+            assert refused.status == 402
+            assert "costs more now than the page said" in refused.body.decode()
+        assert server.spent() == before
+        assert send(server, "POST", "/ask-here", {**refine, "offered": ""}).status == 303  # asked in the editor
+        assert Fraction(server.spent()) - Fraction(before) == Fraction(refine["epsilon"])

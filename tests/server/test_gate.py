@@ -317,3 +317,19 @@ def test_the_bytes_of_an_answer_are_about_those_that_python_allocates(house: Hou
     tracemalloc.stop()
     assert len(answer) == 101
     assert 0.8 * allocated < release_bytes(answer) < 4 * allocated
+
+
+@pytest.mark.parametrize("end", ["ORDER BY n DESC LIMIT 1", "HAVING COUNT(*) > 1000000"])
+def test_cells_that_an_answer_leaves_out_count_as_well(house: House, end: str) -> None:
+    sql = f"SELECT dept, cost, COUNT(*) AS n FROM visits WHERE cost >= 0 GROUP BY dept, cost {end}"  # noqa: S608
+    house.database.ask(sql, epsilon="1").intervals()
+    gc.collect()
+    tracemalloc.start()
+    answer = house.database.ask(sql, epsilon="1")
+    answer.intervals()
+    gc.collect()
+    allocated = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert len(answer) <= 1
+    assert allocated > 20_000
+    assert release_bytes(answer) > 0.8 * allocated

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from traceback import clear_frames
 from typing import Generic, TypeVar
 
+from sfumato.caches import size_of
 from sfumato.release.release import Release
 
 T = TypeVar("T")
@@ -13,9 +14,13 @@ _RELEASE_BYTES, _CELL_BYTES, _TEXT_BYTES = 1 << 14, 400, 4
 
 
 def release_bytes(release: Release) -> int:
-    """Return about how many bytes an answer has once its intervals are known."""
+    """Return about how many bytes an answer has once its intervals are known.
+
+    It holds all cells that were measured, also those that LIMIT or HAVING leaves out of its rows.
+    """
     texts = sum(len(value) for column in release.values for value in column if isinstance(value, str))
-    return _RELEASE_BYTES + _CELL_BYTES * len(release) * len(release.columns) + _TEXT_BYTES * texts
+    shown = _CELL_BYTES * len(release) * len(release.columns) + _TEXT_BYTES * texts
+    return max(_RELEASE_BYTES + shown, size_of(release))
 
 
 class RenderedAnswer(Generic[T]):

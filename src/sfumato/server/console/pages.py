@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from functools import lru_cache, partial
 from importlib.resources import files
 
@@ -14,7 +15,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from sfumato.engines.sql.builder import select
-from sfumato.errors import BadParameter, NotFound, NotGranted, Refusal
+from sfumato.errors import BadParameter, NotFound, NotGranted, NotKnown, Refusal
+from sfumato.exact import typed_rational
 from sfumato.ledger.ledger import Entry
 from sfumato.planning.quote import household_note
 from sfumato.planning.refinement_offer import explain_with_offer
@@ -100,6 +102,8 @@ async def ask(request: Request) -> Response:
     draft = read_editor(form)
     try:
         given = await price_of(gate, caller, draft)
+        if offered := form.get("offered"):
+            await _require_at_most(gate, caller, draft.sql, given, typed_rational(offered, "offered"))
         shown = await gate.ask(caller, draft.sql, _page_or_section(request, caller, draft, given), key=None, **given)
     except NotGranted:
         raise
@@ -172,6 +176,7 @@ async def download(request: Request) -> Response:
     encode = count_bytes(request, partial(encoded, form=kind))
     draft = read_editor(form)
     price = await price_of(gate, caller, draft)
+    await _require_at_most(gate, caller, draft.sql, price, Fraction(0))
     receipt, content = await gate.ask(
         caller, draft.sql, lambda release: (release.receipt.id, encode(release)), key=None, **price
     )
@@ -268,6 +273,17 @@ async def price_of(gate: Gateway, caller: Caller, draft: views.EditorText) -> di
     if not draft.margin:
         return {"epsilon": draft.epsilon.strip()} if draft.epsilon.strip() else {}
     return await _margins_by_name(gate, caller, draft.sql, {"within": {draft.column: draft.margin}})
+
+
+async def _require_at_most(gate: Gateway, caller: Caller, sql: str, price: dict[str, object], shown: Fraction) -> None:
+    """Refuse a question that costs more by now than its page said: a snapshot or the policy may have changed since."""
+    quote = await gate.explain(caller, sql, **price)
+    if quote.loss.epsilon > shown:
+        raise NotKnown(
+            "This costs more now than the page said.",
+            "The earlier answers that it counted on are not used any longer: the data or the policy has changed since.",
+            f"Ask the question again in the editor; it costs {quote.loss}.",
+        )
 
 
 def _first_draft(gate: Gateway, caller: Caller) -> views.EditorText:

@@ -79,7 +79,7 @@ class WireSession:
         self._max_idle_seconds = max_idle_seconds
         """A session that sends nothing for so long ends."""
         self._max_seconds = max_seconds
-        """A session that has lasted so long ends between two messages."""
+        """A session that has lasted so long ends between two messages; who owes a Sync has CHECK_SECONDS for it."""
         self._began = monotonic()
         self._gate = gate
         self._caller = caller
@@ -141,7 +141,7 @@ class WireSession:
         begun = monotonic()
         while True:
             left = self._max_seconds - (monotonic() - self._began)
-            if left <= 0 and not self._since_sync:
+            if left <= (0 if not self._since_sync else -CHECK_SECONDS):
                 raise WireError(
                     "57P01",
                     "terminating connection due to session timeout",
@@ -149,8 +149,9 @@ class WireSession:
                     "Connect again.",
                     fatal=True,
                 )
+            most = left if left > 0 else CHECK_SECONDS + left
             try:
-                async with asyncio.timeout(min(CHECK_SECONDS, self._max_idle_seconds, max(left, 0.01))):
+                async with asyncio.timeout(min(CHECK_SECONDS, self._max_idle_seconds, most)):
                     return await self._reader.readexactly(1)
             except TimeoutError:
                 self._check_session()

@@ -48,7 +48,8 @@ class TemporaryView:
     def check_columns(self, described: Sequence[Column]) -> None:
         """Refuse a view whose question has other columns under the policy in force."""
         names = self.column_names or tuple(column.name for column in described)
-        if self.columns != tuple(Column(name, now.oid) for name, now in zip(names, described, strict=False)):
+        now = tuple(Column(name, column.oid) for name, column in zip(names, described, strict=False))
+        if len(described) != len(self.columns) or now != self.columns:
             raise WireError(
                 "42P16",
                 f'view "{self.name}" no longer has the columns that it was made with',
@@ -123,8 +124,9 @@ class TemporaryViews:
                 f"DROP VIEW {old.name};",
             )
         if self.catalogue_memory is None:
-            self.catalogue_memory = self._hold()
-            self.catalogue_memory.add(CATALOGUE_BYTES)
+            catalogue = self._hold()
+            catalogue.add(CATALOGUE_BYTES)
+            self.catalogue_memory = catalogue
         holding = self._hold()
         names = sum(getsizeof(column.name) for column in columns)
         holding.add(2000 + 2 * getsizeof(statement.sql) + 3 * names + 300 * len(references.read) + 200 * len(columns))

@@ -65,7 +65,7 @@ class Expansion:
 
 def expand(text: str, known: Mapping[str, Expandable]) -> Expansion:
     """Return a text with the views that it reads written out; limits hold before anything is written."""
-    folded = fold_name(text)
+    folded = fold_name(text).replace('""', '"')  # as a name in quotes spells a quote
     if not any(key in folded for key in known):
         return Expansion(text)
     references = find_references(text)
