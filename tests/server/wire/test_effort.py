@@ -31,6 +31,7 @@ from tests.server.wire.served import (
 from tests.server.wire.test_catalogue import QUESTIONS
 
 import sfumato
+from  import Grant
 from sfumato.server.wire import answers, session
 from sfumato.server.wire.pg_catalog import catalogue as catalogues
 from sfumato.server.wire.pg_catalog import compiled
@@ -381,7 +382,12 @@ def test_a_session_that_owes_a_sync_ends_soon_after_its_time_and_is_not_polled(
         with server.client() as client:
             client.send(parse("SELECT 1"))  # what was begun may be finished, and no more
             looked = server.grants.stands
-            monkeypatch.setattr(server.grants, "stands", lambda grant: (looks.append(None), looked(grant))[1])
+
+            def counting(grant: Grant) -> bool:
+                looks.append(None)
+                return looked(grant)
+
+            monkeypatch.setattr(server.grants, "stands", counting)
             with pytest.raises(Said) as told:
                 client.until(b"?")
         assert told.value.state == "57P01"
