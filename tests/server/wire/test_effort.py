@@ -31,7 +31,7 @@ from tests.server.wire.served import (
 from tests.server.wire.test_catalogue import QUESTIONS
 
 import sfumato
-from  import Grant
+from sfumato.server.grant_stores.stored import Grant
 from sfumato.server.wire import answers, session
 from sfumato.server.wire.pg_catalog import catalogue as catalogues
 from sfumato.server.wire.pg_catalog import compiled
