@@ -201,6 +201,18 @@ def test_owners_of_two_kinds_leave_one_by_one(tmp_path: Path) -> None:
         assert all(0 <= one - other <= 2 * bound for one, other, bound in zip(whole, fewer, BOUNDS, strict=True))
         # the rows of someone who left are gone even if only their orders left
         assert fewer == flows_of(rows, [order for order in orders if order["buyer"] != buyer], f"o{buyer}")
+    # the table of orders tells people apart by id alone: who leaves it, leaves as a buyer and as a seller
+    crossed = [{"number": 1, "seller": 2, "size": 1}, {"number": 3, "seller": 1, "size": 1}]
+    for lines, name in ((rows, "r"), (crossed, "c")):
+        everybody = flows_of(lines, orders, name)
+        for person in (1, 2, 3):
+            fewer = flows_of(
+                [row for row in lines if person not in (row["seller"], buyers.get(row["number"]))],
+                [order for order in orders if order["buyer"] != person],
+                f"{name}{person}",
+            )
+            moved = [one - other for one, other in zip(everybody, fewer, strict=True)]
+            assert all(0 <= move <= 2 * bound for move, bound in zip(moved, BOUNDS, strict=True))
     for seller in (1, 2, 3):
         fewer = flows_of([row for row in rows if row["seller"] != seller], orders, f"s{seller}")
         assert all(0 <= one - other <= 2 * bound for one, other, bound in zip(whole, fewer, BOUNDS, strict=True))

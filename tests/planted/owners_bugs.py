@@ -105,6 +105,15 @@ OWNERS_BUGS: tuple[Bug, ...] = (
         ),
     ),
     planned(
+        "a buyer found by a path and a seller of the same id are two people",
+        _PATH,
+        (
+            "policy/policy.py",
+            "        return self.kinds is not None and not any(isinstance(owner, UnitPath) for owner in self.owners)\n",
+            "        return self.kinds is not None\n",
+        ),
+    ),
+    planned(
         "every group of two owners' rows costs as much as one",
         _PATH,
         (

@@ -163,6 +163,15 @@ class OwnerPair:
     kinds: tuple[str, str] | None = None
     """What people of each kind are called; None where both owners are of the same kind."""
 
+    @property
+    def told_apart_by_kind(self) -> bool:
+        """Whether owners of two kinds that have the same id are two people.
+
+        Where a path finds one of them they are one: the table that it leads to tells people apart by their id alone, so
+        whoever leaves it leaves here under both kinds.  Proof: proofs/two_owners.md, (9)
+        """
+        return self.kinds is not None and not any(isinstance(owner, UnitPath) for owner in self.owners)
+
 
 PrivacyUnit = UnitColumn | UnitPath | RowUnit | HiddenUnit | OwnerPair
 
