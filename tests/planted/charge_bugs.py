@@ -34,7 +34,7 @@ CHARGE_BUGS: tuple[Bug, ...] = (
         _RETRIES,
         (
             "ledger/transaction.py",
-            "        return Reserved(charge) if same_price and same_people else None\n",
+            "        return Reserved(charge) if same_price and same_people and same_source else None\n",
             "        return None\n",
         ),
     ),
@@ -43,8 +43,8 @@ CHARGE_BUGS: tuple[Bug, ...] = (
         _RETRIES,
         (
             "ledger/transaction.py",
-            "        return Reserved(charge) if same_price and same_people else None\n",
-            "        return Reserved(charge) if same_people else None\n",
+            "        return Reserved(charge) if same_price and same_people and same_source else None\n",
+            "        return Reserved(charge) if same_people and same_source else None\n",
         ),
     ),
     planned(

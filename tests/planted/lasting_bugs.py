@@ -114,7 +114,7 @@ LASTING_BUGS: tuple[Bug, ...] = (
     planned(
         "a charge of one cohort is taken up for another",
         _COHORTS,
-        ("ledger/transaction.py", "if same_price and same_people else", "if same_price else"),
+        ("ledger/transaction.py", "if same_price and same_people and", "if same_price and"),
     ),
     planned(
         "what is spent is of the cohort with the least left, not of the one that lost most",

@@ -13,7 +13,7 @@ PILOTS_BUGS: tuple[Bug, ...] = (
     planned(
         "a pilot that looks good is the answer",
         _PILOTS,
-        ("pilots.py", "search.prepared_at(_unlike(found.price, costs))", "search.prepared_at(cost)"),
+        ("pilots.py", "_fresh_answer(search, found.price, costs, finder)", "search.prepared_at(cost)"),
     ),
     planned(
         "a margin is said to be reached where its interval is open",
