@@ -404,11 +404,12 @@ def _towards(value: int, change: int) -> int:
 def _target_ratios(release: Release, plan: Plan, target: MarginTarget) -> list[float]:
     """Return for each row how many times the margin of a column is as wide as it should be.
 
-    NaN where the interval does not hold the value.
+    NaN where the interval does not hold the value, or is a point though there is noise: what is possible ends there.
     """
     names = [shown for shown, name in zip(release.columns, plan.private.names, strict=True) if _is_named(name, target)]
     rows = zip(release.rows(), release.intervals(CONFIDENCE), strict=True)
-    found = ([_ratio(row[name], ends[name], target) for name in names] for row, ends in rows)
+    exact = _is_exact(plan, target)
+    found = ([_ratio(row[name], ends[name], target, exact=exact) for name in names] for row, ends in rows)
     return [nan if any(map(isnan, ratios)) else max(ratios) for ratios in found]
 
 
@@ -416,11 +417,28 @@ def _is_named(name: str, target: MarginTarget) -> bool:
     return fold_name(name) == fold_name(target.name)
 
 
-def _ratio(value: object, ends: object, target: MarginTarget) -> float:
+def _is_exact(plan: Plan, target: MarginTarget) -> bool:
+    """Whether the noise of all that a column is made of is 0, as surely as its interval has to hold."""
+    groups = {group.group.label: group for group in plan.groups}
+    made = {(label, one.name): one.measured for label, group in groups.items() for one in group.derived}
+    sources = {one for origin in column_origins(plan.private, target.name) for one in origin.sources}
+    used = {
+        (label, step) for label, name in sources for part in made[label, name] for step in groups[label].steps_of(part)
+    }
+    laws = {
+        (label, one.name): one.mechanism
+        for label, group in groups.items()
+        for one in group.measured
+        if one.candidates is None
+    }
+    return used <= laws.keys() and not any(laws[one].margin(CONFIDENCE) for one in used)
+
+
+def _ratio(value: object, ends: object, target: MarginTarget, *, exact: bool) -> float:
     if not isinstance(value, int | float) or not isinstance(ends, tuple) or None in ends:
         return inf
     low, high = ends
-    if low == high or not low <= value <= high:
+    if not low <= value <= high or (low == high and not exact):
         return nan
     allowed = float(target.amount) * (abs(float(value)) if target.relative else 1.0)
     return float(max(high - value, value - low)) / allowed if allowed else inf

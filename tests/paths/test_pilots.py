@@ -176,16 +176,28 @@ def test_what_refines_a_pilot_is_not_the_answer(tmp_path: Path) -> None:
     """Its noise was drawn given that of the pilot, which decided the price."""
     sql, within = "SELECT COUNT(*) AS n FROM visits WHERE age > 22", {"n": "5%"}
     with clinic_of(tmp_path, {"epsilon": 60, "delta": 0}) as database:
-        while (quote := database.explain(sql, within=within)).most is not None:
-            database.ask(sql, epsilon=quote.loss.epsilon)
-        refined = database.ask(sql, epsilon=quote.loss.epsilon)
-        assert refined.receipt.refines
-        quote = database.explain(sql, within=within)
-        release = database.ask(sql, within=within)
+        for _ in range(len(PILOT_SHARES) + 1):
+            target = database._sourced(sql, None, RequestedPrice("1", within)).price_target
+            assert target.goal is not None
+            last = database.ask(sql, epsilon=target.epsilon)
+            if not target.goal.is_pilot:
+                break
+        assert last.receipt.refines
+        quote = database.explain(sql, within=within, epsilon=1)
+        release = database.ask(sql, within=within, epsilon=1)
         assert not release.receipt.refines
         assert release.loss == quote.loss
-        assert database.ask(sql, within=within).receipt == release.receipt
-        assert database.explain(sql, within=within).loss.epsilon == 0
+        assert database.ask(sql, within=within, epsilon=1).receipt == release.receipt
+        assert database.explain(sql, within=within, epsilon=1).loss.epsilon == 0
+
+
+@pytest.mark.parametrize("most", [2, 6, 60])
+def test_a_price_at_which_a_number_would_be_exact_is_not_out_of_reach(tmp_path: Path, most: int) -> None:
+    sql = "SELECT COUNT(*) AS n, SUM(cost) AS s FROM visits WHERE age > 23"
+    with clinic_of(tmp_path, {"epsilon": 60, "delta": 0}) as database:
+        release = database.ask(sql, within={"n": "5%"}, epsilon=most)
+        assert release.notes[0].startswith("Reached")
+        assert database.budget().spent.epsilon < Fraction(1, 2)
 
 
 def test_decisions_that_another_thread_forgets_are_made_all_the_same(
