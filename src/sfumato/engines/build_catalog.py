@@ -320,7 +320,7 @@ def _paired_table(table: DeclaredTable, pair: OwnerPair, copies: CopySchema) -> 
         owner=first,
         rows_per_unit=table.rows_per_unit or 1,
         pair=(first, second),
-        pair_same_kind=not pair.has_people_of_two_kinds,
+        pair_same_kind=not pair.distinguishes_kinds,
     )
 
 

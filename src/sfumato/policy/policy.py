@@ -164,7 +164,7 @@ class OwnerPair:
     """What people of each kind are called; None where both owners are of the same kind."""
 
     @property
-    def has_people_of_two_kinds(self) -> bool:
+    def distinguishes_kinds(self) -> bool:
         """Whether owners of two kinds that have the same id are two people.
 
         Where a path finds one of them they are one: the table that it leads to tells people apart by their id alone, so

@@ -123,8 +123,8 @@ def _paired(source: Inspection, table: Table, pair: OwnerPair, rows: int) -> Ins
     both = select([f"{name} AS u{at}" for at, name in enumerate(names)], joined)
     owned = [f"u{at} IS NOT NULL" for at in (0, 1)]
     [kept] = source.counts(select("count(*)", subquery(both, "b"), where=owned))
-    kinds = (0, 1) if pair.has_people_of_two_kinds else (0, 0)
-    second = owned if pair.has_people_of_two_kinds else [*owned, "u0 <> u1"]  # a row with oneself is one row
+    kinds = (0, 1) if pair.distinguishes_kinds else (0, 0)
+    second = owned if pair.distinguishes_kinds else [*owned, "u0 <> u1"]  # a row with oneself is one row
     sides = [
         select(f"{kind} AS kind, u{at} AS u", subquery(both, "b"), where=tests)
         for at, (kind, tests) in enumerate(zip(kinds, (owned, second), strict=True))
