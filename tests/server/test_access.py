@@ -405,3 +405,20 @@ def test_the_console_lists_and_ends_tokens_and_sessions_of_ones_own(tmp_path: Pa
         drawn = server.form("/access/password", {}, theirs)
         assert drawn.status == 200
         assert "password" in drawn.body.decode()
+
+
+def test_what_a_person_draws_ends_no_later_than_the_token_that_they_came_in_with(tmp_path: Path) -> None:
+    path = make_clinic(tmp_path)
+    with Running(path, names=("research",)) as server:
+        grants = Grants(read_policy(path), path)
+        token = grants.grant("press", "an hour", 3600).token
+        for _ in range(3):  # by drawing again and again, nobody stays for longer
+            entered = server.form("/login", {"token": token}, "")
+            drawn = server.form("/access/password", {}, entered.headers["set-cookie"].partition(";")[0])
+            assert drawn.status == 200
+            first, last = sorted((one for one in grants.all() if one.account == "press"), key=lambda one: one.label)
+            assert (first.label, last.label) == ("an hour", "console")
+            assert first.expires is not None
+            assert last.expires is not None
+            assert last.expires <= first.expires
+            token = drawn.body.decode().partition("<dt>token</dt><dd><code>")[2].partition("<")[0]

@@ -109,11 +109,12 @@ class Grants:
         seconds: float | None = None,
         roles: tuple[str, ...] | None = None,
         identity: str | None = None,
+        until: float | None = None,
     ) -> Secrets:
         """Draw a token and a password for an analyst or an owner, in place of those of the same label.
 
         `OWNER` is the owner without a name. With `seconds` they expire. `roles` and `identity` are those
-        of the identity provider's grant that they are drawn with.
+        of the identity provider's grant that they are drawn with, and `until` is when what they are drawn with ends.
         """
         account, person = self._account(name)
         _check_label(label)
@@ -137,7 +138,10 @@ class Grants:
                 _written(now),
                 label,
                 person,
-                None if seconds is None else now + seconds,
+                min(
+                    (end for end in (None if seconds is None else now + seconds, until) if end is not None),
+                    default=None,
+                ),
                 roles=roles,
                 identity=identity,
             )

@@ -2,9 +2,12 @@
 
 import shutil
 import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.server.wire.served import COUNT, PRICE, Served, errors
+from tests.server.wire.served import COUNT, PRICE, Served, errors, served
 from tests.server.wire.test_clients import psql_environment
 
 from sfumato.server.wire.pg_catalog.type_functions import ROLES, functions_by_name, functions_by_number
@@ -94,3 +97,22 @@ def test_psql_lists_databases(server: Served) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert " clinic " in done.stdout
+
+
+def test_a_catalogue_that_another_thread_forgets_meanwhile_is_shown_all_the_same(tmp_path: Path) -> None:
+    class Forgetful(dict[Any, Any]):
+        """As if a thread that began under another policy removed every entry, and another one what is removed."""
+
+        def setdefault(self, key: Any, default: Any = None) -> Any:
+            return default
+
+        def __setitem__(self, key: Any, value: Any) -> None:
+            pass
+
+        def __iter__(self) -> Iterator[Any]:
+            return iter([("research", True, 0)])
+
+    with served(tmp_path) as server:
+        server.listener.wire.catalogues = Forgetful()
+        with server.client() as client:
+            assert client.rows("SELECT relname FROM pg_class WHERE relname = 'visits'") == [("visits",)]

@@ -31,7 +31,6 @@ from tests.server.wire.served import (
 from tests.server.wire.test_catalogue import QUESTIONS
 
 import sfumato
-from sfumato.server.grant_stores.stored import Grant
 from sfumato.server.wire import answers, session
 from sfumato.server.wire.pg_catalog import catalogue as catalogues
 from sfumato.server.wire.pg_catalog import compiled
@@ -374,7 +373,7 @@ def test_a_session_that_has_lasted_long_ends_between_two_messages_however_busy_i
 def test_a_session_that_owes_a_sync_ends_soon_after_its_time_and_is_not_polled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks: list[None] = []
+    looks = itertools.count()
     with served(tmp_path) as server:
         counted = server.listener.wire.connections
         monkeypatch.setattr(counted, "limits", replace(counted.limits, pg_session_seconds=0.1))
@@ -382,13 +381,8 @@ def test_a_session_that_owes_a_sync_ends_soon_after_its_time_and_is_not_polled(
         with server.client() as client:
             client.send(parse("SELECT 1"))  # what was begun may be finished, and no more
             looked = server.grants.stands
-
-            def counting(grant: Grant) -> bool:
-                looks.append(None)
-                return looked(grant)
-
-            monkeypatch.setattr(server.grants, "stands", counting)
+            monkeypatch.setattr(server.grants, "stands", lambda grant: next(looks) >= 0 and looked(grant))
             with pytest.raises(Said) as told:
                 client.until(b"?")
         assert told.value.state == "57P01"
-        assert len(looks) <= 5
+        assert next(looks) <= 5

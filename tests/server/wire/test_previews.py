@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.server.wire.served import PRICE, Bare, columns, errors, fields, raised, served
+from tests.server.wire.served import PRICE, SYNC, Bare, bind, columns, errors, execute, fields, parse, raised, served
 
 EMPTY = (("options", "-c sfumato.epsilon=1 -c sfumato.preview=empty"),)
 CATALOGUE = (
@@ -67,3 +67,13 @@ def test_whether_previews_are_empty_is_a_setting_of_the_session(tmp_path: Path) 
         assert client.state("SELECT * FROM visits") == "42501"  # only first rows are a preview
         raised(client.query("RESET sfumato.preview"))
         assert client.state(PREVIEWS[0]) == "42501"
+
+
+def test_a_prepared_preview_follows_the_setting_of_now(tmp_path: Path) -> None:
+    with served(tmp_path) as server, server.client(pairs=PRICE) as client:
+        raised(client.send(parse(PREVIEWS[0], "shown"), SYNC).until(b"Z"))
+        for setting, states in (("policy", ["42501"]), ("empty", []), ("policy", ["42501"])):
+            raised(client.query(f"SET sfumato.preview = '{setting}'"))
+            found = client.send(bind(name="shown"), execute(), SYNC).until(b"Z")
+            assert [said["C"] for said in errors(found)] == states
+        assert server.spent() == 0

@@ -28,10 +28,15 @@ from sfumato.policy.canonical import policy_hash
 from sfumato.policy.reading import read_policy
 from sfumato.query.parsing.tree import MAX_SQL_CHARS
 from sfumato.server.datasets import ServedDataset
+from sfumato.server.quota import Holding
 from sfumato.server.reloading import Reload
 from sfumato.server.watch import PolicyWatch
-from sfumato.server.wire.memory import MemoryLimits
-from sfumato.server.wire.temporary_views import CATALOGUE_BYTES, MAX_VIEW_CHARS, MAX_VIEWS
+from sfumato.server.wire import oids
+from sfumato.server.wire.memory import MemoryLimits, SessionMemory
+from sfumato.server.wire.oids import Column
+from sfumato.server.wire.pg_catalog.view_references import ViewReferences
+from sfumato.server.wire.sqlstates import WireError
+from sfumato.server.wire.temporary_views import CATALOGUE_BYTES, MAX_VIEW_CHARS, MAX_VIEWS, TemporaryView
 from sfumato.server.wire.view_expansion import MAX_VIEW_DEPTH
 
 IN_CATALOGUE = """SELECT a.attname, format_type(a.atttypid, a.atttypmod), n.nspname, c.relkind, c.relpersistence
@@ -309,3 +314,15 @@ def test_a_view_is_found_by_whatever_name_it_was_given(client: Bare, name: str) 
     done(client, f"CREATE TEMP VIEW {name} AS SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept")  # noqa: S608
     assert [row[0] for row in client.rows(f"SELECT dept FROM {name} ORDER BY dept")] == ["er", "icu", "surgery"]  # noqa: S608
     done(client, f"DROP VIEW {name}")
+
+
+@pytest.mark.parametrize("named", [(), ("a", "b")])
+def test_a_view_whose_question_has_one_column_more_or_less_is_refused(named: tuple[str, ...]) -> None:
+    described = [Column(name, oids.TEXT) for name in ("x", "y", "z")]
+    shown = tuple(Column(name, oids.TEXT) for name in named or ("x", "y"))
+    holding = Holding(SessionMemory(), "research")
+    view = TemporaryView("v", "SELECT * FROM t", named, shown, ViewReferences(), 1, 1, holding)
+    view.check_columns(described[:2])
+    for columns_now in (described, described[:1]):
+        with pytest.raises(WireError, match="no longer has the columns"):
+            view.check_columns(columns_now)

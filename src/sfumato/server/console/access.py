@@ -56,14 +56,17 @@ async def end_access(request: Request) -> Response:
 
 
 async def draw_password(request: Request) -> Response:
-    """Draw a password and a token for oneself; they end after twelve hours, and are shown once."""
+    """Draw a password and a token for oneself, shown once.
+
+    They end after twelve hours, and never after the token that the session began with.
+    """
     caller, gate = require_session(request), gate_of(request)
     require_same_page(request)
     name = caller.person or caller.account
     if name == OWNER:
         raise NotGranted()
     given = name, PASSWORD_LABEL, PASSWORD_SECONDS, caller.grant.roles, caller.grant.identity
-    drawn = await gate.work(caller, lambda: gate.grants.grant(*given))
+    drawn = await gate.work(caller, lambda: gate.grants.grant(*given, until=caller.grant.expires))
     return _page(gate, caller, (name, drawn))
 
 

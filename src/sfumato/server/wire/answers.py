@@ -261,11 +261,11 @@ class Answering:
         """Whether a setting or a temporary view has changed since that may give the answer other columns."""
         if prepared.expansion is not None and not self._views.has_all(prepared.expansion.views):
             return True
-        return (
-            prepared.outline is not None
-            and isinstance(prepared.statement, SelectStatement)
-            and (prepared.intervals != self._settings.intervals)
-        )
+        if prepared.outline is None or not isinstance(prepared.statement, SelectStatement):
+            return False
+        empties = self._settings.empties_previews
+        is_other_preview = prepared.outline.is_preview if empties else prepared.asked.is_emptied
+        return is_other_preview or prepared.intervals != self._settings.intervals
 
     async def constants(self, text: str) -> list[object]:
         """Return the values that stand between the brackets of an EXECUTE."""

@@ -63,13 +63,15 @@ class Wire:
         """Return the catalogue of an account; a database that lists the others has no tables."""
         has_tables, caller = database == gate.policy.name, Caller(grant, _CHANNEL, "", gate.dataset)
         key = (caller.view, has_tables, gate.policies)
-        if key not in self.catalogues:
-            for old in [known for known in self.catalogues if known[:2] == key[:2]]:
-                del self.catalogues[old]
+        made = self.catalogues.get(key)
+        if made is None:  # worker threads come here at once, and may forget what another has made
+            for old in [known for known in list(self.catalogues) if known[:2] == key[:2]]:
+                self.catalogues.pop(old, None)
             shown = gate.database(caller)
             columns = _with_marks(shown) if has_tables else {}
-            self.catalogues[key] = Catalogue(shown.visible_policy, columns, grant.account)
-        return self.catalogues[key]
+            made = Catalogue(shown.visible_policy, columns, grant.account)
+            made = self.catalogues.setdefault(key, made)
+        return made
 
     def end(self) -> None:
         """Tell every client that the server ends, as PostgreSQL does, and let go of it."""
