@@ -1,6 +1,7 @@
 """Bugs of tables whose rows have two owners: in the copy, the statement, the flow, the price and the refusals."""
 
 from tests.planted.bug import Bug, planned
+from tests.planted.two_owners_bugs import CUT_ONE_BY_ONE
 
 _ENGINE = "tests/engines/test_two_owners.py"
 _PATH = "tests/paths/test_two_owners.py"
@@ -12,18 +13,7 @@ OWNERS_BUGS: tuple[Bug, ...] = (
     planned(
         "asked rows of two owners are cut one owner after the other",
         _PATH,
-        (
-            "sensitivity/bounded_flow.py",
-            "    flow = maximum_flow(graph, source, sink).flow\n",
-            "    total, left_room, right_room = 0, room.copy(), room.copy()\n"
-            "    for giver, taker, amount in zip(left, right, amounts, strict=True):\n"
-            "        share = min(amount, left_room[giver], right_room[taker])\n"
-            "        left_room[giver] -= share\n"
-            "        right_room[taker] -= share\n"
-            "        total += int(share)\n"
-            "    return total\n"
-            "    flow = maximum_flow(graph, source, sink).flow\n",
-        ),
+        CUT_ONE_BY_ONE,
     ),
     planned(
         "only the first owner's share is bounded",

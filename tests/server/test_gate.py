@@ -304,9 +304,8 @@ def test_answers_at_hand_have_few_bytes_for_each_account_however_wide_they_are(
     house.database.close()
 
 
-def test_the_bytes_of_an_answer_are_about_those_that_python_allocates(house: House) -> None:
-    columns = ", ".join(f"AVG(cost) + {at} AS a{at}, COUNT(*) + {at} AS n{at}" for at in range(40))
-    sql = f"SELECT cost, {columns} FROM visits WHERE cost >= 0 GROUP BY cost"  # noqa: S608
+def _repeated_with_allocations(house: House, sql: str) -> tuple[sfumato.Release, int]:
+    """Ask a question twice; return the second answer and the bytes that Python allocated for it."""
     house.database.ask(sql, epsilon="1").intervals()
     gc.collect()
     tracemalloc.start()
@@ -315,6 +314,13 @@ def test_the_bytes_of_an_answer_are_about_those_that_python_allocates(house: Hou
     gc.collect()
     allocated = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
+    return answer, allocated
+
+
+def test_the_bytes_of_an_answer_are_about_those_that_python_allocates(house: House) -> None:
+    columns = ", ".join(f"AVG(cost) + {at} AS a{at}, COUNT(*) + {at} AS n{at}" for at in range(40))
+    sql = f"SELECT cost, {columns} FROM visits WHERE cost >= 0 GROUP BY cost"  # noqa: S608
+    answer, allocated = _repeated_with_allocations(house, sql)
     assert len(answer) == 101
     assert 0.8 * allocated < release_bytes(answer) < 4 * allocated
 
@@ -322,14 +328,7 @@ def test_the_bytes_of_an_answer_are_about_those_that_python_allocates(house: Hou
 @pytest.mark.parametrize("end", ["ORDER BY n DESC LIMIT 1", "HAVING COUNT(*) > 1000000"])
 def test_cells_that_an_answer_leaves_out_count_as_well(house: House, end: str) -> None:
     sql = f"SELECT dept, cost, COUNT(*) AS n FROM visits WHERE cost >= 0 GROUP BY dept, cost {end}"  # noqa: S608
-    house.database.ask(sql, epsilon="1").intervals()
-    gc.collect()
-    tracemalloc.start()
-    answer = house.database.ask(sql, epsilon="1")
-    answer.intervals()
-    gc.collect()
-    allocated = tracemalloc.get_traced_memory()[0]
-    tracemalloc.stop()
+    answer, allocated = _repeated_with_allocations(house, sql)
     assert len(answer) <= 1
     assert allocated > 20_000
     assert release_bytes(answer) > 0.8 * allocated
