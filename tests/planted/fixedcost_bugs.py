@@ -2,6 +2,7 @@
 
 from tests.planted.bug import Bug, planned
 
+_COUNTS = "tests/ledger/test_charge_counts.py"
 _SHAPES = "tests/paths/test_shapes_of_texts.py"
 
 FIXEDCOST_BUGS: tuple[Bug, ...] = (
@@ -37,5 +38,23 @@ FIXEDCOST_BUGS: tuple[Bug, ...] = (
         "what is measured is remembered for another kind of price",
         _SHAPES,
         ("planning/planner.py", "(known or {}).get(asked.fixed)", "next(iter((known or {}).values()), None)"),
+    ),
+    planned(
+        "charges of a turn that is taken back stay counted",
+        _COUNTS,
+        (
+            "ledger/transaction.py",
+            "self._charge_counts.count(self._store, account, self._durable), self.state.sequence",
+            "self._charge_counts.count(self._store, account, self.state.sequence), self._durable",
+        ),
+    ),
+    planned(
+        "charges of the same turn are not counted",
+        _COUNTS,
+        (
+            "ledger/transaction.py",
+            "(self._store.count_charges(account, self._durable, last) if last > self._durable else 0)",
+            "0",
+        ),
     ),
 )

@@ -19,6 +19,7 @@ from sfumato.ledger.chain import Row, length_prefixed
 from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.recorded_policy import name_of
 from sfumato.ledger.store import (
+    CHARGES,
     FAMILY,
     FOLLOW_UPS,
     PREFIX,
@@ -231,10 +232,10 @@ class PostgresStore:
         with self._one_moment() as find:
             return charge_rows(find, "%s", account, before, limit)
 
-    def count_charges(self, account: str, limit: int) -> int:
-        statement = f"SELECT 1 FROM {self._table.name} WHERE kind = 'charged' AND account = %s LIMIT %s"  # noqa: S608
+    def count_charges(self, account: str, after: int, last: int) -> int:
+        where = [CHARGES, "account = %s", "sequence > %s", "sequence <= %s"]
         with _failing_closed():
-            return int(_one(self._connection, f"SELECT count(*) FROM ({statement}) AS found", account, limit))  # noqa: S608
+            return int(_one(self._connection, select("count(*)", self._table.name, where=where), account, after, last))
 
     def requests(self, account: str | None, limit: int) -> list[list[Row]]:
         with self._one_moment() as find:

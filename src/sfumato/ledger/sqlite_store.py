@@ -18,6 +18,7 @@ from sfumato.ledger.chain import Row
 from sfumato.ledger.damage import RESTORE_ANCHOR, damaged, unavailable
 from sfumato.ledger.sqlite_readers import Readers
 from sfumato.ledger.store import (
+    CHARGES,
     FAMILY,
     FOLLOW_UPS,
     PREFIX,
@@ -224,13 +225,10 @@ class SqliteStore:
         with self._one_moment() as find:
             return beginning_rows(find, "?", account, version, text, limit)
 
-    def count_charges(self, account: str, limit: int) -> int:
+    def count_charges(self, account: str, after: int, last: int) -> int:
+        statement = select("count(*)", "entries", where=[CHARGES, "account = ?", "sequence > ?", "sequence <= ?"])
         with _failing_closed():
-            found = self._connection.execute(
-                "SELECT count(*) FROM (SELECT 1 FROM entries WHERE kind = 'charged' AND account = ? LIMIT ?)",
-                (account, limit),
-            )
-            return int(found.fetchone()[0])
+            return int(self._connection.execute(statement, (account, after, last)).fetchone()[0])
 
     def family(self, account: str, version: str, family: str, limit: int) -> list[Row]:
         with self._one_moment() as find:

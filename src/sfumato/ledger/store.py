@@ -19,6 +19,8 @@ MAX_COMPARED_CHARGES = 16
 """Maximum number of an account's charges that are looked at for measurements which answer a question."""
 MAX_COMPARED_VIEWS = 64
 """Maximum number of an account's charges about the same rows that are looked at for cells which add up to others."""
+CHARGES = f"kind = '{RowKind.CHARGED}'"
+"""Which rows are charges: an index holds them by account."""
 REQUESTS = f"kind = '{RowKind.REQUESTED}'"
 """Which rows are requests: an index holds them by account."""
 FOLLOW_UPS = "about > 0 AND kind IN ('charged', 'replied', 'approved', 'declined', 'withdrawn')"
@@ -77,8 +79,8 @@ class Store(Protocol):
     def is_claimed(self, sequence: int) -> bool:
         """Tell whether somebody else has marked a charge; this handle's own marks are not seen."""
 
-    def count_charges(self, account: str, limit: int) -> int:
-        """Return the number of charges of an account, or `limit` where there are more."""
+    def count_charges(self, account: str, after: int, last: int) -> int:
+        """Return the number of charges of an account behind one sequence, up to another one."""
 
     def rows(self) -> AbstractContextManager[Iterator[Row]]:
         """Give all rows as of one moment, without waiting for the writer."""
