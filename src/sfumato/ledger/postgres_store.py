@@ -25,11 +25,11 @@ from sfumato.ledger.store import (
     PREFIX,
     REQUESTS,
     FindRows,
-    answered_names,
     beginning_rows,
     charge_rows,
     family_rows,
     request_rows,
+    settled_among,
     settled_rows,
 )
 from sfumato.ledger.verifying import Verified, verify_rows
@@ -140,6 +140,12 @@ class PostgresStore:
         with _failing_closed():
             return int(_one(self._connection, f"SELECT max(sequence) FROM {self._table.name}") or 0)  # noqa: S608
 
+    def heads(self, sequence: int) -> list[tuple[int, str]]:
+        where, order = "sequence >= %s", "sequence"
+        statement = select("sequence, head", self._table.name, where=where, order_by=order, limit=2)
+        with _failing_closed():
+            return [(int(place), head) for place, head in self._connection.execute(statement, (sequence,))]
+
     def after(self, sequence: int) -> Iterator[Row]:
         with _failing_closed():
             found = self._connection.execute(f"{self._table.select} WHERE sequence > %s ORDER BY sequence", (sequence,))
@@ -152,14 +158,9 @@ class PostgresStore:
         return self._one("kind = 'settled' AND same = %s", same)
 
     def answered(self, names: Sequence[str]) -> set[str]:
-        def select(where: str, *values: str) -> list[tuple[Any, ...]]:
-            found: list[tuple[Any, ...]] = self._connection.execute(
-                f"{self._table.select} WHERE {where}", values
-            ).fetchall()
-            return found
-
+        statement = select("same", self._table.name, where=settled_among("%s", names))
         with _failing_closed():
-            return answered_names(select, "%s", names)
+            return {same for (same,) in self._connection.execute(statement, names)}
 
     def keyed(self, account: str, key: str) -> Row | None:
         return self._one("key <> '' AND account = %s AND key = %s", account, key)

@@ -46,6 +46,9 @@ class Store(Protocol):
     def last(self) -> int:
         """Return the sequence of the last row, 0 when there is none."""
 
+    def heads(self, sequence: int) -> list[tuple[int, str]]:
+        """Return sequence and head of the first rows from this one on, two at most."""
+
     def after(self, sequence: int) -> Iterator[Row]:
         """Give the rows behind this one, in their order."""
 
@@ -125,10 +128,9 @@ class Store(Protocol):
         """Let go after a fork, without touching what the parent still uses."""
 
 
-def answered_names(select: FindRows, value: str, names: Sequence[str]) -> set[str]:
-    """Return which of several questions have a settled row; `select` and `value` are as in `settled_rows`."""
-    places = ", ".join(value for _ in names)
-    return {row.same for row in map(Row._make, select(f"kind = '{RowKind.SETTLED}' AND same IN ({places})", *names))}
+def settled_among(value: str, names: Sequence[str]) -> str:
+    """Return the condition of rows that settle one of several questions; `value` stands for each name."""
+    return f"kind = '{RowKind.SETTLED}' AND same IN ({', '.join(value for _ in names)})"
 
 
 def settled_rows(select: FindRows, value: str, receipt: str) -> tuple[Row, Row] | None:

@@ -372,11 +372,10 @@ def _repeat_keys(request: Request, account: str) -> list[str]:
 
 def caught_up(store: Store, state: State) -> State:
     """Return the state after what others have appended since."""
-    rows = store.after(state.sequence - 1)
-    known = next(rows, None)
-    if known is None or known.head != state.head:
+    known, *behind = store.heads(state.sequence) or [(0, "")]
+    if known != (state.sequence, state.head):
         raise damaged(f"Entry {state.sequence} is gone or another: the ledger was rewound while it was in use.")
-    for row in rows:
+    for row in store.after(state.sequence) if behind else ():
         state = folded(state, row)
     return state
 
