@@ -2,6 +2,7 @@
 
 from tests.planted.bug import Bug, planned
 
+_ANCHOR = "tests/ledger/test_anchor.py"
 _COUNTS = "tests/ledger/test_charge_counts.py"
 _SHAPES = "tests/paths/test_shapes_of_texts.py"
 
@@ -59,7 +60,7 @@ FIXEDCOST_BUGS: tuple[Bug, ...] = (
     ),
     planned(
         "an anchor is written over a longer one",
-        "tests/ledger/test_retries.py",
+        _ANCHOR,
         (
             "ledger/anchor.py",
             "    if os.fstat(descriptor).st_size == length:\n",
@@ -68,7 +69,7 @@ FIXEDCOST_BUGS: tuple[Bug, ...] = (
     ),
     planned(
         "the anchor names rows before they are durable",
-        "tests/ledger/test_retries.py",
+        _ANCHOR,
         (
             "ledger/sqlite_store.py",
             '                    self._connection.execute("COMMIT")\n                    self._changed = True\n'

@@ -117,6 +117,7 @@ class SharedParts:
         self._keys: dict[tuple[int, int, Scalar, bool, bool], tuple[Key, str]] = {}
         self._quantities: dict[tuple[int, Quantity, Sensitivity, bool], str] = {}
         self._rows: dict[SameObjects, str] = {}
+        self._cells: dict[SameObjects, str] = {}
         self._signatures: dict[SameObjects, tuple[ViewSignature | None]] = {}
         self._noises: dict[SameObjects, object] = {}
 
@@ -146,6 +147,16 @@ class SharedParts:
                 self._rows.clear()
             data = [flow.rows, flow.data(group.unit), group.identity, flow.data(group.contribution)]
             found = self._rows[part] = digest(data)
+        return found
+
+    def cells(self, group: Group, keys: list[str], combinations: str | None, flow: CanonicalFlow) -> str:
+        """Return the digest of the rows of a group with its keys, in their order."""
+        part = SameObjects(flow, group)
+        found = self._cells.get(part)
+        if found is None:
+            if len(self._cells) >= _MAX_SHARED_KEYS:
+                self._cells.clear()
+            found = self._cells[part] = digest([self.rows(group, flow), keys, combinations])
         return found
 
     def signature(self, plan: GroupPlan, flow: CanonicalFlow, words: str) -> ViewSignature | None:
@@ -247,8 +258,8 @@ def _group(
     measured += [
         (one.name, digest([flow.data(one.quantity), one.weight]), _choice(one.mechanism, flow)) for one in plan.chosen
     ]
-    columns = _in_order(measured, lambda column: column[1:])
-    cells = digest([shared.rows(group, flow), [key for _, key in keys], combinations])
+    columns = _columns_in_order(measured)
+    cells = shared.cells(group, [key for _, key in keys], combinations, flow)
     text = [cells, flow.data(plan.selection), [[quantity, noise] for _, quantity, noise in columns]]
     names, quantities = tuple(name for name, _, _ in columns), tuple(quantity for _, quantity, _ in columns)
     return text, MeasuredGroup(place, order, names, cells, quantities)
@@ -310,6 +321,13 @@ def _choice(mechanism: Choosing, flow: CanonicalFlow) -> object:
     """Return how something is chosen; ends that were chosen by another rule are good for other levels."""
     rule = ["ends", str(ENDS_FAILURE)] if isinstance(mechanism, Quantiles) and mechanism.ends else []
     return [flow.data(mechanism), *rule]
+
+
+def _columns_in_order(columns: list[tuple[str, str, object]]) -> list[tuple[str, str, object]]:
+    """Return measurements by what they measure, then by their noise. Digests are as long as each other."""
+    if len({quantity for _, quantity, _ in columns}) == len(columns):
+        return sorted(columns, key=lambda column: column[1])
+    return _in_order(columns, lambda column: column[1:])
 
 
 def _in_order(things: Iterable[Placed], text: Callable[[Placed], object]) -> list[Placed]:
