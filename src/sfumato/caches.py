@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache, update_wrapper
 from gc import get_referents
+from itertools import count
 from operator import is_
 from sys import getsizeof
 from threading import Lock
@@ -19,6 +20,8 @@ MAX_NUMBER_BYTES = 1 << 24
 _type_of: Callable[[object], Any] = type
 _OVERHEAD_BYTES = 400
 """Bytes that a cache itself needs for one entry, about."""
+_MEASURED_EVERY = 8
+"""One of so many results of a function is measured; those up to the next one are taken to be as large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +169,9 @@ _REMEMBERED = _Remembered()
 def remembered(most: int) -> Callable[[Callable[..., T]], "functools._lru_cache_wrapper[T]"]:
     """Remember the last results of a function of numbers, at most so many, and with all such functions so many bytes.
 
-    A hit costs what one of `lru_cache` costs. Results are counted when they are computed. Beyond MAX_NUMBER_BYTES all
-    these functions forget everything and compute anew: what they return never depends on it.
+    A hit costs what one of `lru_cache` costs. Results are counted when they are computed, by the first of every few.
+    Beyond MAX_NUMBER_BYTES all these functions forget everything and compute anew: what they return never depends on
+    it.
 
     >>> @remembered(2)
     ... def square(number: int) -> int:
@@ -177,9 +181,12 @@ def remembered(most: int) -> Callable[[Callable[..., T]], "functools._lru_cache_
     """
 
     def decorate(function: Callable[..., T]) -> "functools._lru_cache_wrapper[T]":
+        numbers = count()
+
         def counted(*arguments: Any, **named: Any) -> T:
             result = function(*arguments, **named)
-            _REMEMBERED.count(_OVERHEAD_BYTES + size_of((arguments, named, result)))
+            if next(numbers) % _MEASURED_EVERY == 0:
+                _REMEMBERED.count(_MEASURED_EVERY * (_OVERHEAD_BYTES + size_of((arguments, named, result))))
             return result
 
         cache = lru_cache(maxsize=most)(update_wrapper(counted, function))

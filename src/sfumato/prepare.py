@@ -24,7 +24,7 @@ from sfumato.ledger.cohorts import PayingCohorts
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.one_time_grants import GrantedName, has_grant
 from sfumato.planning.budget_share import choose_plan
-from sfumato.planning.fingerprint import query_fingerprint, tables_read, uses_materialized_rows
+from sfumato.planning.fingerprint import materialized_bytes, query_fingerprint, tables_read
 from sfumato.planning.measurement_identity import SharedParts, measurement_identity
 from sfumato.planning.named_plans import named_plans
 from sfumato.planning.notes.plan_notes import with_notes
@@ -349,14 +349,14 @@ class QueryPreparer:
             digest = with_cohorts(self._tables_digest(tables), read.private.cohorts)
             plans, names = named_plans(read.query, with_cohort_notes(read.private), target, digest, shared)
             found = plans, names, {}
-            if new and read.key is not None:
-                shared.max_plan_bytes = 2 * size_of((found, remembered), read.parts) // len(plans)
+            if new and read.key is not None:  # the plans of other prices have as many parts
+                shared.max_plan_bytes = size_of((found, remembered, shared), read.parts) // len(plans)
+            known = read.bytes + len(plans) * shared.max_plan_bytes
             if remembered is not None:  # what a share buys depends on the account
-                known = read.bytes + len(plans) * shared.max_plan_bytes
                 _QUERY_CACHE.put(remembered, found, self._owner, counted=(remembered, found), counted_bytes=known)
             if read.key is not None and new:
                 parts = (read.key, SharedParts)
-                _QUERY_CACHE.put(parts, shared, self._owner, counted=read.parts, counted_bytes=read.bytes)
+                _QUERY_CACHE.put(parts, shared, self._owner, counted=(read.key, shared), counted_bytes=known)
         return found
 
     def _shared_parts(self, read: AnalysedQuery) -> SharedParts:
@@ -374,9 +374,8 @@ class QueryPreparer:
         read: AnalysedQuery | None = _QUERY_CACHE.get(key) if isinstance(sql, str) else None
         if read is None:
             read = self._analyse(sql, bindings, engine, clock)
-            if not uses_materialized_rows(read.private):  # rows are let go of with their question
-                read = replace(read, key=key, bytes=size_of((key, read)))
-                _QUERY_CACHE.put(key, read, self._owner, counted=(key, read), counted_bytes=read.bytes)
+            read = replace(read, key=key, bytes=size_of((key, read)) + materialized_bytes(read.private))
+            _QUERY_CACHE.put(key, read, self._owner, counted=(key, read), counted_bytes=read.bytes)
         engine.check(read.private)
         clock.check()
         return read

@@ -28,6 +28,8 @@ ERRORS = (
 )
 ONCE = tuple(replace(fault, once=True) for fault in ERRORS)
 """The same errors, each only once: the first retry meets a disk that works."""
+SELDOM = {"fsync", "rename", "write"}
+"""Calls when a ledger is made, opened and closed, and where the next anchor is not as long as the last one."""
 TOO_EARLY = Fault("fdatasync", KILL, 26, planted=True)
 
 
@@ -48,6 +50,8 @@ def test_after_a_fault_at_every_call_each_question_has_one_charge_and_one_answer
     met = {_answers(home) for home in homes}
     if fault.once:
         assert max(met) == len(QUESTIONS)  # a retry is answered
+    elif fault.call in SELDOM:
+        assert {0, len(QUESTIONS)} <= met
     else:
         assert met == set(range(len(QUESTIONS) + 1))  # it met every part of the path
 

@@ -14,9 +14,8 @@ import pytest
 from tests.ledger.accounts import policy_in, pure, request_for
 
 from sfumato.errors import AnswerLost, LedgerUnavailable, TooManyCharges
-from sfumato.ledger import anchor as anchors
 from sfumato.ledger import sqlite_store
-from sfumato.ledger.anchor import digest_of
+from sfumato.ledger.anchor import Anchor, NextAnchor, digest_of, write_anchor
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.opening import open_ledger
 from sfumato.policy.policy import Policy
@@ -101,25 +100,30 @@ def _fails(*_: object) -> object:
 def broken(monkeypatch: pytest.MonkeyPatch, step: str, when: int) -> Iterator[None]:
     """Let one step of a turn fail from its `when`-th time on: before the commit, in it, or right after it."""
     count = 0
-    real_prepare, real_replace = anchors.prepare_anchor, Path.replace
+    real_put = NextAnchor.put_in_place
 
-    def prepare(path: Path, anchor: anchors.Anchor) -> Path:
+    def passes(this: str) -> None:
         nonlocal count
-        count += step == "before"
-        if step == "before" and count >= when:
+        count += step == this
+        if step == this and count >= when:
             _fails()
-        return real_prepare(path, anchor)
 
-    def rename(path: Path, target: Path) -> Path:
-        nonlocal count
-        count += step == "after"
-        if step == "after" and count >= when:
-            _fails()
-        return real_replace(path, target)
+    def prepare(path: Path, anchor: Anchor) -> NextAnchor:
+        passes("before")
+        return NextAnchor(path, anchor)
+
+    def put(following: NextAnchor) -> None:
+        passes("after")
+        real_put(following)
+
+    def write(path: Path, anchor: Anchor) -> None:
+        passes("after")
+        write_anchor(path, anchor)
 
     with monkeypatch.context() as patch:
-        patch.setattr(sqlite_store, "prepare_anchor", prepare)
-        patch.setattr(Path, "replace", rename)
+        patch.setattr(sqlite_store, "NextAnchor", prepare)
+        patch.setattr(NextAnchor, "put_in_place", put)
+        patch.setattr(sqlite_store, "write_anchor", write)
         yield
 
 

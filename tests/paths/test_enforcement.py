@@ -148,6 +148,7 @@ class Understated:
 
     true: PublicRows
     max_rows_per_key: int = 1
+    size: int = 0
 
     @property
     def relation(self) -> str:

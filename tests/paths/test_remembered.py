@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,11 +14,14 @@ from tests.paths.worlds import a_world, policy, write
 import sfumato
 from sfumato import prepare
 from sfumato.analysis.private_query import PrivateQuery
+from sfumato.engines.sql.public import MaterializedTable, PublicTables
 from sfumato.errors import BadSql, Refusal
 from sfumato.lab.generators.clinic import VISITS
+from sfumato.language.scalar import Scalar
 from sfumato.planning import named_plans
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import KnownNeeds, PriceTarget, make_plans
+from sfumato.prepare import MAX_ACCOUNT_QUESTION_BYTES
 from sfumato.query.catalog import Catalog
 from sfumato.query.parameters import Bindings
 from sfumato.query.parse import parse
@@ -148,12 +152,46 @@ def test_what_a_share_buys_is_found_anew(database: sfumato.Database, monkeypatch
     assert planned == ["share", 1, "share"]
 
 
-def test_public_rows_that_a_question_made_go_with_it(database: sfumato.Database, read: list[str]) -> None:
-    """They may be half a gigabyte; a question that is remembered would keep them."""
-    sql = "SELECT s.name, COUNT(*) FROM visits v JOIN staff s ON v.dept = s.dept GROUP BY s.name"
-    for epsilon in (1, 2):
-        database.ask(sql, epsilon=epsilon)
-    assert read == [sql] * 5  # the second also looks at what the first has paid for, and is combined with it
+JOINED = "SELECT s.name, COUNT(*) FROM visits v JOIN staff s ON v.dept = s.dept GROUP BY s.name"
+
+
+@pytest.mark.parametrize("size", [1000, MAX_ACCOUNT_QUESTION_BYTES])
+def test_public_rows_that_a_question_made_count_with_it(
+    database: sfumato.Database, read: list[str], monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """They may be half a gigabyte, and a question that is remembered keeps them: so large ones are not remembered."""
+    measure = PublicTables._measured
+
+    def measured(self: PublicTables, relation: str, columns: tuple[Scalar, ...]) -> MaterializedTable:
+        return replace(measure(self, relation, columns), size=size)
+
+    monkeypatch.setattr(PublicTables, "_measured", measured)
+    sql = f"{JOINED} HAVING COUNT(*) > {size}"
+    with database.as_analyst("ada" if size > 1000 else "grace") as handle:
+        for epsilon in (1, 2):
+            handle.ask(sql, epsilon=epsilon)
+        kept = handle._preparation.remembered_bytes
+    if size == MAX_ACCOUNT_QUESTION_BYTES:
+        assert kept == 0
+        assert read == [sql] * 5  # the second also looks at what the first has paid for, and is combined with it
+    else:
+        assert kept > size
+        assert read == [sql]
+
+
+def test_public_rows_go_when_their_question_is_forgotten(database: sfumato.Database) -> None:
+    with database.as_analyst("ada") as ada:
+        ada.explain(JOINED, epsilon=1)
+        public = ada.engine.public
+        assert isinstance(public, PublicTables)
+        public._held.clear()  # as other questions displace it
+        gc.collect()
+        assert not public._unused
+    del ada
+    gc.collect()
+    database.explain("SELECT COUNT(*) FROM visits WHERE age < 7", epsilon=1)
+    gc.collect()
+    assert public._unused
 
 
 def test_what_is_remembered_goes_with_its_handle(database: sfumato.Database) -> None:

@@ -11,13 +11,12 @@ CHARGE_BUGS: tuple[Bug, ...] = (
         _RETRIES,
         (
             "ledger/sqlite_store.py",
-            "                aside = prepare_anchor(anchor, _last_entry(self._connection))\n",
-            "",
-        ),
-        (
-            "ledger/sqlite_store.py",
-            "            aside.replace(anchor)\n",
-            "            prepare_anchor(anchor, _last_entry(self._connection)).replace(anchor)\n",
+            "                with closing(NextAnchor(anchor, _last_entry(self._connection))) as following:\n"
+            "                    self._anchor_is_behind = True\n"
+            '                    self._connection.execute("COMMIT")\n',
+            "                self._anchor_is_behind = True\n"
+            '                self._connection.execute("COMMIT")\n'
+            "                with closing(NextAnchor(anchor, _last_entry(self._connection))) as following:\n",
         ),
     ),
     planned(

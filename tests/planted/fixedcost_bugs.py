@@ -2,6 +2,7 @@
 
 from tests.planted.bug import Bug, planned
 
+_COUNTS = "tests/ledger/test_charge_counts.py"
 _SHAPES = "tests/paths/test_shapes_of_texts.py"
 
 FIXEDCOST_BUGS: tuple[Bug, ...] = (
@@ -37,5 +38,48 @@ FIXEDCOST_BUGS: tuple[Bug, ...] = (
         "what is measured is remembered for another kind of price",
         _SHAPES,
         ("planning/planner.py", "(known or {}).get(asked.fixed)", "next(iter((known or {}).values()), None)"),
+    ),
+    planned(
+        "charges of a turn that is taken back stay counted",
+        _COUNTS,
+        (
+            "ledger/transaction.py",
+            "self._charge_counts.count(self._store, account, self._durable), self.state.sequence",
+            "self._charge_counts.count(self._store, account, self.state.sequence), self._durable",
+        ),
+    ),
+    planned(
+        "charges of the same turn are not counted",
+        _COUNTS,
+        (
+            "ledger/transaction.py",
+            "(self._store.count_charges(account, self._durable, last) if last > self._durable else 0)",
+            "0",
+        ),
+    ),
+    planned(
+        "an anchor is written over a longer one",
+        "tests/ledger/test_retries.py",
+        (
+            "ledger/anchor.py",
+            "    if os.fstat(descriptor).st_size == length:\n",
+            "    if os.fstat(descriptor).st_size >= length:\n",
+        ),
+    ),
+    planned(
+        "the anchor names rows before they are durable",
+        "tests/ledger/test_retries.py",
+        (
+            "ledger/sqlite_store.py",
+            '                    self._connection.execute("COMMIT")\n                    self._changed = True\n'
+            "                    following.put_in_place()\n",
+            '                    following.put_in_place()\n                    self._connection.execute("COMMIT")\n'
+            "                    self._changed = True\n",
+        ),
+    ),
+    planned(
+        "joined questions are remembered without their public rows",
+        "tests/paths/test_remembered.py",
+        ("prepare.py", "size_of((key, read)) + materialized_bytes(read.private)", "size_of((key, read))"),
     ),
 )

@@ -181,6 +181,10 @@ class PublicRows(Protocol):
     def max_rows_per_key(self) -> int:
         """The most of them that agree in all keys (none NULL); without keys, how many there are."""
 
+    @property
+    def size(self) -> int:
+        """The bytes that they take as long as somebody has them, about."""
+
 
 class PublicData(Protocol):
     """Computations of an engine before any private row is read: from public tables and the text alone."""

@@ -24,6 +24,7 @@ from sfumato.ledger.budget import FILTER_USAGE_NOTE, Budget
 from sfumato.ledger.caps import account_budget, account_budgets, caps_of, effect_on
 from sfumato.ledger.chain import Row, repeat_key
 from sfumato.ledger.charge import FAILED_AFTER_NOISE, Charge, Ending, require_key, require_storable
+from sfumato.ledger.charge_counts import ChargeCounts
 from sfumato.ledger.cohorts import PayingCohorts
 from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.group_commit import Task, Turn, Turns
@@ -84,6 +85,7 @@ class Ledger:
         self._writing = Lock()
         self._marking = Lock()
         self._turns = Turns(self._do_all)
+        self._charge_counts = ChargeCounts(self._max_charges)
         self._answering: dict[int, Signal] = {}
         self._pending: dict[int, tuple[Row, str]] = {}
         """Outcomes that could not be stored when they were there. They are stored before anything else is charged."""
@@ -155,9 +157,7 @@ class Ledger:
     @_failing_closed()
     def open_requests(self) -> Mapping[int, OpenRequest]:
         """Return the requests that wait for the owner, or are approved and not used."""
-        with self._writing:
-            self._current()
-        return self._state.requests
+        return self._now().requests
 
     def has_any_grant(self, account: str) -> bool:
         """Tell whether the owner has ever approved a request of this account that is open or was used."""
@@ -226,7 +226,7 @@ class Ledger:
     def count_charges(self, account: str) -> int:
         """Return how many charges an account has made."""
         with self._writing:
-            return self._opened().count_charges(account, _NO_LIMIT)
+            return self._charge_counts.count(self._opened(), account)
 
     def _is_open(self, state: State, charge: Row) -> bool:
         """Tell whether a charge without an outcome is being answered somewhere."""
@@ -308,9 +308,7 @@ class Ledger:
     @_failing_closed()
     def reached(self, place: int) -> StreamProgress | None:
         """Return how far that stream had come; None where the charge pays for none."""
-        with self._writing:
-            self._current()
-            return self._state.reached.get(place)
+        return self._now().reached.get(place)
 
     def _charged(self, request: Request, key: str) -> Charge:
         deadline = monotonic() + _REPEAT_TIMEOUT_SECONDS
@@ -376,8 +374,7 @@ class Ledger:
             self._forget(row.sequence)
 
     def _forget(self, sequence: int) -> None:
-        signal = self._answering.pop(sequence, None)
-        if signal is not None:
+        if (signal := self._answering.pop(sequence, None)) is not None:
             with self._marking, suppress(Refusal):
                 if self._store is not None:
                     self._store.disclaim(sequence)
@@ -411,7 +408,7 @@ class Ledger:
             with self._writing:
                 store = self._opened()
                 with store.writing():
-                    transaction = LedgerTransaction(store, self._state, self._is_answered, self._max_charges)
+                    transaction = LedgerTransaction(store, self._state, self._is_answered, self._charge_counts)
                     for turn in turns:
                         results.append(_result(transaction, turn.task))
                         if isinstance(reserved := results[-1], Reserved):
@@ -463,10 +460,14 @@ class Ledger:
             return self._opened()
 
     def _present(self) -> State:
+        """Return the state as of now, in the windows of now."""
+        return present(self._now())
+
+    def _now(self) -> State:
         """Return the state as of now."""
         with self._writing:
             self._current()
-            return present(self._state)
+            return self._state
 
     def _after_fork(self) -> None:
         """Be a ledger of this process: the parent's connection, locks and charges are the parent's."""

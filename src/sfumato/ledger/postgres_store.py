@@ -19,16 +19,17 @@ from sfumato.ledger.chain import Row, length_prefixed
 from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.recorded_policy import name_of
 from sfumato.ledger.store import (
+    CHARGES,
     FAMILY,
     FOLLOW_UPS,
     PREFIX,
     REQUESTS,
     FindRows,
-    answered_names,
     beginning_rows,
     charge_rows,
     family_rows,
     request_rows,
+    settled_among,
     settled_rows,
 )
 from sfumato.ledger.verifying import Verified, verify_rows
@@ -139,6 +140,12 @@ class PostgresStore:
         with _failing_closed():
             return int(_one(self._connection, f"SELECT max(sequence) FROM {self._table.name}") or 0)  # noqa: S608
 
+    def heads(self, sequence: int) -> list[tuple[int, str]]:
+        where, order = "sequence >= %s", "sequence"
+        statement = select("sequence, head", self._table.name, where=where, order_by=order, limit=2)
+        with _failing_closed():
+            return [(int(place), head) for place, head in self._connection.execute(statement, (sequence,))]
+
     def after(self, sequence: int) -> Iterator[Row]:
         with _failing_closed():
             found = self._connection.execute(f"{self._table.select} WHERE sequence > %s ORDER BY sequence", (sequence,))
@@ -151,14 +158,9 @@ class PostgresStore:
         return self._one("kind = 'settled' AND same = %s", same)
 
     def answered(self, names: Sequence[str]) -> set[str]:
-        def select(where: str, *values: str) -> list[tuple[Any, ...]]:
-            found: list[tuple[Any, ...]] = self._connection.execute(
-                f"{self._table.select} WHERE {where}", values
-            ).fetchall()
-            return found
-
+        statement = select("same", self._table.name, where=settled_among("%s", names))
         with _failing_closed():
-            return answered_names(select, "%s", names)
+            return {same for (same,) in self._connection.execute(statement, names)}
 
     def keyed(self, account: str, key: str) -> Row | None:
         return self._one("key <> '' AND account = %s AND key = %s", account, key)
@@ -231,10 +233,10 @@ class PostgresStore:
         with self._one_moment() as find:
             return charge_rows(find, "%s", account, before, limit)
 
-    def count_charges(self, account: str, limit: int) -> int:
-        statement = f"SELECT 1 FROM {self._table.name} WHERE kind = 'charged' AND account = %s LIMIT %s"  # noqa: S608
+    def count_charges(self, account: str, after: int, last: int) -> int:
+        where = [CHARGES, "account = %s", "sequence > %s", "sequence <= %s"]
         with _failing_closed():
-            return int(_one(self._connection, f"SELECT count(*) FROM ({statement}) AS found", account, limit))  # noqa: S608
+            return int(_one(self._connection, select("count(*)", self._table.name, where=where), account, after, last))
 
     def requests(self, account: str | None, limit: int) -> list[list[Row]]:
         with self._one_moment() as find:

@@ -17,13 +17,18 @@ class Readers:
         self._closed = False
 
     @contextmanager
-    def reading(self, *, keep: bool) -> Iterator[sqlite3.Connection]:
-        """Give a connection that sees one state of the file; without `keep` a new one, for this reader alone."""
+    def reading(self, *, keep: bool, one_moment: bool) -> Iterator[sqlite3.Connection]:
+        """Give a connection; without `keep` a new one, for this reader alone.
+
+        With `one_moment` all its statements see one state of the file, otherwise each the state when it runs.
+        """
         connection = self._taken() if keep else self._connect()
         try:
-            connection.execute("BEGIN")
+            if one_moment:
+                connection.execute("BEGIN")
             yield connection
-            connection.execute("ROLLBACK")  # one that stays in its transaction keeps the log from being folded
+            if one_moment:
+                connection.execute("ROLLBACK")  # one that stays in its transaction keeps the log from being folded
         except BaseException:
             connection.close()
             raise

@@ -9,25 +9,25 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from sfumato.engines.sql.builder import select
 from sfumato.errors import LedgerDamaged, Refusal
-from sfumato.ledger.anchor import Anchor, digest_of, prepare_anchor, read_anchor, write_anchor
+from sfumato.ledger.anchor import Anchor, NextAnchor, digest_of, read_anchor, write_anchor
 from sfumato.ledger.chain import Row
 from sfumato.ledger.damage import RESTORE_ANCHOR, damaged, unavailable
 from sfumato.ledger.sqlite_readers import Readers
 from sfumato.ledger.store import (
+    CHARGES,
     FAMILY,
     FOLLOW_UPS,
     PREFIX,
     REQUESTS,
     FindRows,
-    answered_names,
     beginning_rows,
     charge_rows,
     family_rows,
     request_rows,
+    settled_among,
     settled_rows,
 )
 from sfumato.ledger.verifying import Verified, verify_file
@@ -61,6 +61,7 @@ _INDEXES = (
 """Charges and requests are found without reading others. Older ledgers get missing ones."""
 _INSERT = f"INSERT INTO entries ({_COLUMNS}) VALUES ({', '.join('?' for _ in Row._fields)})"  # noqa: S608
 _SELECT = f"SELECT {_COLUMNS} FROM entries"  # noqa: S608
+_HEADS = select("sequence, head", "entries", where="sequence >= ?", order_by="sequence", limit=2)
 _INHERITED: list[sqlite3.Connection] = []
 """Connections of a parent process: closing one here would let go of the parent's locks, so they are kept for ever."""
 
@@ -100,7 +101,7 @@ class SqliteStore:
             _check_anchor(connection, anchor, last)
             if not sealed and anchor is not None and last == anchor.sequence:
                 raise damaged("Its file is not the one that was closed last.")
-            if anchor is None or anchor.sequence < last:  # a process ended between its commit and the rename
+            if anchor is None or anchor.sequence < last:  # a process ended between its commit and its anchor
                 write_anchor(_beside(self._path, "anchor"), _last_entry(connection))
             self._add_indexes(connection)
         except BaseException:
@@ -133,21 +134,25 @@ class SqliteStore:
                 if self._connection.total_changes == before:
                     self._connection.execute("ROLLBACK")
                     return
-                # what can fail does so before the commit, but for the rename: that is made good before the next turn
-                aside = prepare_anchor(anchor, _last_entry(self._connection))
-                self._anchor_is_behind = True
-                self._connection.execute("COMMIT")
+                # what can fail does so before the commit, but for the last step: that is made good in the next turn
+                with closing(NextAnchor(anchor, _last_entry(self._connection))) as following:
+                    self._anchor_is_behind = True
+                    self._connection.execute("COMMIT")
+                    self._changed = True
+                    following.put_in_place()
             except BaseException:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
-            self._changed = True
-            aside.replace(anchor)
             self._anchor_is_behind = False
 
     def last(self) -> int:
         with _failing_closed():
             return int(self._connection.execute("SELECT max(sequence) FROM entries").fetchone()[0] or 0)
+
+    def heads(self, sequence: int) -> list[tuple[int, str]]:
+        with _failing_closed():
+            return self._connection.execute(_HEADS, (sequence,)).fetchall()
 
     def after(self, sequence: int) -> Iterator[Row]:
         with _failing_closed():
@@ -163,11 +168,9 @@ class SqliteStore:
         return self._one("kind = 'settled' AND same = ?", same)
 
     def answered(self, names: Sequence[str]) -> set[str]:
-        def select(where: str, *values: str) -> list[tuple[Any, ...]]:
-            return self._connection.execute(f"{_SELECT} WHERE {where}", values).fetchall()
-
+        statement = select("same", "entries", where=settled_among("?", names))
         with _failing_closed():
-            return answered_names(select, "?", names)
+            return {same for (same,) in self._connection.execute(statement, names)}
 
     def keyed(self, account: str, key: str) -> Row | None:
         return self._one("key <> '' AND account = ? AND key = ?", account, key)
@@ -207,37 +210,35 @@ class SqliteStore:
             yield map(Row._make, found)
 
     @contextmanager
-    def _one_moment(self) -> Iterator[FindRows]:
-        """Give what finds rows, all as of one moment. Another file in its place is read as what it is."""
-        with _failing_closed(), self._readers.reading(keep=_identity(self._path) == self._identity) as connection:
+    def _reading(self, *, one_moment: bool = True) -> Iterator[FindRows]:
+        """Give what finds rows, all as of one moment or each by itself. Another file in its place is read, too."""
+        keep = _identity(self._path) == self._identity
+        with _failing_closed(), self._readers.reading(keep=keep, one_moment=one_moment) as connection:
             yield lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values).fetchall()
 
     def settled(self, receipt: str) -> tuple[Row, Row] | None:
-        with self._one_moment() as find:
+        with self._reading() as find:
             return settled_rows(find, "?", receipt)
 
     def charges(self, account: str | None, before: int, limit: int) -> list[tuple[Row, Row | None]]:
-        with self._one_moment() as find:
+        with self._reading() as find:
             return charge_rows(find, "?", account, before, limit)
 
     def beginning(self, account: str, version: str, text: str, limit: int) -> list[tuple[Row, Row | None]]:
-        with self._one_moment() as find:
+        with self._reading(one_moment=False) as find:  # an outcome that comes meanwhile is as good
             return beginning_rows(find, "?", account, version, text, limit)
 
-    def count_charges(self, account: str, limit: int) -> int:
+    def count_charges(self, account: str, after: int, last: int) -> int:
+        statement = select("count(*)", "entries", where=[CHARGES, "account = ?", "sequence > ?", "sequence <= ?"])
         with _failing_closed():
-            found = self._connection.execute(
-                "SELECT count(*) FROM (SELECT 1 FROM entries WHERE kind = 'charged' AND account = ? LIMIT ?)",
-                (account, limit),
-            )
-            return int(found.fetchone()[0])
+            return int(self._connection.execute(statement, (account, after, last)).fetchone()[0])
 
     def family(self, account: str, version: str, family: str, limit: int) -> list[Row]:
-        with self._one_moment() as find:
+        with self._reading(one_moment=False) as find:
             return family_rows(find, "?", account, version, family, limit)
 
     def requests(self, account: str | None, limit: int) -> list[list[Row]]:
-        with self._one_moment() as find:
+        with self._reading() as find:
             return request_rows(find, "?", account, limit)
 
     def count_requests(self, account: str, since: int) -> int:

@@ -19,6 +19,8 @@ MAX_COMPARED_CHARGES = 16
 """Maximum number of an account's charges that are looked at for measurements which answer a question."""
 MAX_COMPARED_VIEWS = 64
 """Maximum number of an account's charges about the same rows that are looked at for cells which add up to others."""
+CHARGES = f"kind = '{RowKind.CHARGED}'"
+"""Which rows are charges: an index holds them by account."""
 REQUESTS = f"kind = '{RowKind.REQUESTED}'"
 """Which rows are requests: an index holds them by account."""
 FOLLOW_UPS = "about > 0 AND kind IN ('charged', 'replied', 'approved', 'declined', 'withdrawn')"
@@ -43,6 +45,9 @@ class Store(Protocol):
 
     def last(self) -> int:
         """Return the sequence of the last row, 0 when there is none."""
+
+    def heads(self, sequence: int) -> list[tuple[int, str]]:
+        """Return sequence and head of the first rows from this one on, two at most."""
 
     def after(self, sequence: int) -> Iterator[Row]:
         """Give the rows behind this one, in their order."""
@@ -77,8 +82,8 @@ class Store(Protocol):
     def is_claimed(self, sequence: int) -> bool:
         """Tell whether somebody else has marked a charge; this handle's own marks are not seen."""
 
-    def count_charges(self, account: str, limit: int) -> int:
-        """Return the number of charges of an account, or `limit` where there are more."""
+    def count_charges(self, account: str, after: int, last: int) -> int:
+        """Return the number of charges of an account behind one sequence, up to another one."""
 
     def rows(self) -> AbstractContextManager[Iterator[Row]]:
         """Give all rows as of one moment, without waiting for the writer."""
@@ -123,10 +128,9 @@ class Store(Protocol):
         """Let go after a fork, without touching what the parent still uses."""
 
 
-def answered_names(select: FindRows, value: str, names: Sequence[str]) -> set[str]:
-    """Return which of several questions have a settled row; `select` and `value` are as in `settled_rows`."""
-    places = ", ".join(value for _ in names)
-    return {row.same for row in map(Row._make, select(f"kind = '{RowKind.SETTLED}' AND same IN ({places})", *names))}
+def settled_among(value: str, names: Sequence[str]) -> str:
+    """Return the condition of rows that settle one of several questions; `value` stands for each name."""
+    return f"kind = '{RowKind.SETTLED}' AND same IN ({', '.join(value for _ in names)})"
 
 
 def settled_rows(select: FindRows, value: str, receipt: str) -> tuple[Row, Row] | None:

@@ -14,6 +14,7 @@ from sfumato.errors import AnswerLost, BadParameter, BudgetExhausted, LedgerRest
 from sfumato.ledger.caps import cohort_caps
 from sfumato.ledger.chain import GENESIS, STATE_EVERY, Row, RowKind, repeat_key, with_chain_hash
 from sfumato.ledger.charge import FAILED_AFTER_NOISE
+from sfumato.ledger.charge_counts import ChargeCounts
 from sfumato.ledger.cohorts import cohorts_content
 from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.one_time_grants import grant_for, no_such_grant
@@ -33,7 +34,6 @@ from sfumato.ledger.state import (
 )
 from sfumato.ledger.store import Store
 from sfumato.ledger.windows import window_end
-from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT
 
 _CLOCK_TOLERANCE_MICROSECONDS = 300 * 10**6
 """How much the clocks of several servers may differ; a clock that is further back is refused."""
@@ -71,13 +71,15 @@ class LedgerTransaction:
         store: Store,
         state: State,
         answering: Callable[[int], bool],
-        max_charges: int = MAX_CHARGES_PER_ACCOUNT,
+        charge_counts: ChargeCounts | None = None,
     ) -> None:
         self._store = store
-        self._max_charges = max_charges
+        self._charge_counts = charge_counts or ChargeCounts()
         self._answering = answering
         """Whether a charge is being answered somewhere."""
         self.state = caught_up(store, state)
+        self._durable = self.state.sequence
+        """The last row that was durable when the turn began."""
         self._clock = time_ns() // 1000
 
     def add(self, row: Row) -> Row:
@@ -289,14 +291,19 @@ class LedgerTransaction:
         return row
 
     def _require_few_charges(self, account: str) -> None:
-        most = self._max_charges
-        if self.state.sequence >= most and self._store.count_charges(account, most) >= most:
+        most = self._charge_counts.max_charges
+        if self.state.sequence >= most and self._count_charges(account) >= most:
             raise TooManyCharges(
                 f"This account has made {most:,} charges, which is its limit.",
                 "Each charge is stored forever, so their number is limited.",
                 "Nothing was charged. Ask several questions as one with `ask_all`, or ask the owner to raise "
                 "`budget.charges`.",
             )
+
+    def _count_charges(self, account: str) -> int:
+        """Return how many charges an account has made, with those of this turn, which may be taken back."""
+        durable, last = self._charge_counts.count(self._store, account, self._durable), self.state.sequence
+        return durable + (self._store.count_charges(account, self._durable, last) if last > self._durable else 0)
 
     def _charged(self, request: Request, key: str, same: str) -> Row:
         self._require_few_charges(request.account)
@@ -365,11 +372,10 @@ def _repeat_keys(request: Request, account: str) -> list[str]:
 
 def caught_up(store: Store, state: State) -> State:
     """Return the state after what others have appended since."""
-    rows = store.after(state.sequence - 1)
-    known = next(rows, None)
-    if known is None or known.head != state.head:
+    known, *behind = store.heads(state.sequence) or [(0, "")]
+    if known != (state.sequence, state.head):
         raise damaged(f"Entry {state.sequence} is gone or another: the ledger was rewound while it was in use.")
-    for row in rows:
+    for row in store.after(state.sequence) if behind else ():
         state = folded(state, row)
     return state
 

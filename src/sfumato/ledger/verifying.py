@@ -457,11 +457,13 @@ def _framed(*parts: str) -> bytes:
 
 def _anchor(path: Path) -> tuple[int, str, str | None] | None:
     """Read the anchor; a ledger of one entry may have none yet."""
+    place, line = path.with_name(path.name + ".anchor"), b""
     try:
-        line = path.with_name(path.name + ".anchor").read_bytes().decode("ascii", "replace")
+        while (again := place.read_bytes()) != line:  # a ledger in use may be writing it
+            line = again
     except FileNotFoundError:
         return None
-    found = re.fullmatch(_RULE_OF_ANCHORS, line)
+    found = re.fullmatch(_RULE_OF_ANCHORS, line.decode("ascii", "replace"))
     if found is None:
         raise _damaged("Its anchor is not one line of sequence, head and seal.")
     return int(found[1]), found[2], None if found[3] == "-" else found[3]

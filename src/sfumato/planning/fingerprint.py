@@ -4,9 +4,10 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from operator import is_
+from typing import cast
 
 from sfumato.accounting.event import Composed, Event, LaplaceBounded, Pure, Repeated, to_json
-from sfumato.analysis.catalog import REMOVED
+from sfumato.analysis.catalog import REMOVED, PublicRows
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.caches import SameObjects
 from sfumato.language.rel_nodes import MaterializedNode, nodes
@@ -44,10 +45,11 @@ def tables_read(relation: Relation) -> set[str]:
     return own.union(*(tables_read(below) for below in inputs(relation)))
 
 
-def uses_materialized_rows(private: PrivateQuery) -> bool:
-    """Whether public rows were computed for this question, which are there as long as it is."""
+def materialized_bytes(private: PrivateQuery) -> int:
+    """Return the bytes of the public rows that were computed for a question: they are there as long as it is."""
     flows = (*(group.rows for group in private.groups), private.outcome)
-    return any(isinstance(node, MaterializedNode) for flow in flows for node in nodes(flow))
+    kept = {id(node.rows): node.rows for flow in flows for node in nodes(flow) if isinstance(node, MaterializedNode)}
+    return sum(cast(PublicRows, rows).size for rows in kept.values())
 
 
 def _group(group: GroupPlan) -> list[object]:

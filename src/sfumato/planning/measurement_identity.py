@@ -113,7 +113,7 @@ class SharedParts:
         self.meaning = ""
         """The canonical text of the question."""
         self.max_plan_bytes = 0
-        """Twice the bytes of a plan of the question at one price: those at another have as many parts."""
+        """The bytes of a plan of the question at one price, and of its part of this: more than at another price."""
         self._keys: dict[tuple[int, int, Scalar, bool, bool], tuple[Key, str]] = {}
         self._quantities: dict[tuple[int, Quantity, Sensitivity, bool], str] = {}
         self._rows: dict[SameObjects, str] = {}
