@@ -2,6 +2,7 @@
 
 from tests.planted.approvals_bugs import APPROVALS_BUGS
 from tests.planted.bars_bugs import BARS_BUGS
+from tests.planted.beside_bugs import BESIDE_BUGS
 from tests.planted.budget_bugs import BUDGET_BUGS
 from tests.planted.bug import Bug
 from tests.planted.charge_bugs import CHARGE_BUGS
@@ -83,4 +84,5 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *REFINE_BUGS,
     *OWNERS_BUGS,
     *PILOTS_BUGS,
+    *BESIDE_BUGS,
 )

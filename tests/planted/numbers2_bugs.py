@@ -25,8 +25,8 @@ NUMBERS2_BUGS: tuple[Bug, ...] = (
         _REUSED,
         (
             "release/marginal_consistency.py",
-            "[made.get((label, name)) or _own(label, name, found) for name in one.steps]",
-            "[_own(label, name, found) for name in one.steps]",
+            "[(made.get((label, name)) or _own(label, name, found), sign) for name, sign in one.terms]",
+            "[(_own(label, name, found), sign) for name, sign in one.terms]",
         ),
     ),
     planned(
@@ -34,7 +34,7 @@ NUMBERS2_BUGS: tuple[Bug, ...] = (
         _REUSED,
         (
             "planning/view_signature.py",
-            "                own[name] = own.get(name, 0) - times\n",
+            "                own[name] = own.get(name, 0) - each * times\n",
             "                own[name] = own.get(name, 0) + 0 * times\n",
         ),
     ),

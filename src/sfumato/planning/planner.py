@@ -31,6 +31,7 @@ from sfumato.planning.measurements import MeasurementSet, longest_spelled, needs
 from sfumato.planning.nested_conditions import prefers_steps, with_steps
 from sfumato.planning.noise import Noise, best_noise, event_of, variance_of
 from sfumato.planning.notes.plan_notes import with_notes
+from sfumato.planning.null_counts import WITH_NULL_COUNTS, prefer_null_counts
 from sfumato.planning.outside_cells import with_outside_cells
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.shared_marginals import ContingencyTable, common_tables, with_remainder_cells
@@ -173,6 +174,8 @@ class _Ways:
     """The selections of bounds."""
     steps: "_Ways | None" = None
     """The same with conditions that contain others measured as steps."""
+    null_counts: tuple["_Ways", ...] = ()
+    """The same with rows where a column is NULL counted by themselves."""
 
 
 KnownNeeds = dict[tuple[bool, bool], tuple[tuple[_Ways, ...], ...]]
@@ -195,6 +198,10 @@ def _ways_of(private: PrivateQuery, groups: tuple[Group, ...], asked: _Asked) ->
     stepped = tuple(with_steps(need, private.neighbours) for need in better)
     if stepped != better and len(needs) == 1 and not fixed:
         way = replace(way, steps=_way(private, stepped, choices, asked))
+    if len(needs) == 1 and not fixed:
+        counted = [tuple(count(need, private.neighbours) for need in better) for count in WITH_NULL_COUNTS]
+        ways = [_way(private, each, choices, asked) for each in counted if each != better]
+        way = replace(way, null_counts=tuple(ways))
     # keys selected by people, and conditions measured each by itself, in the last place, as above
     return (way,) if better == needs else (way, _way(private, needs, choices, asked))
 
@@ -225,10 +232,14 @@ def _with_lists(
 
 def _plans_of(private: PrivateQuery, ways: _Ways, wish: PriceTarget) -> tuple[Plan, ...]:
     plans = _plans_by(private, ways, wish)
-    if ways.steps is None:
-        return plans
-    steps = _plans_by(private, ways.steps, wish)  # what is more exact comes first
-    return (*steps, *plans) if prefers_steps(steps[0], plans[0], wish.max_loss) else plans
+    if ways.steps is not None:
+        steps = _plans_by(private, ways.steps, wish)  # what is more exact comes first
+        if prefers_steps(steps[0], plans[0], wish.max_loss):
+            return (*steps, *plans)
+    if ways.null_counts:
+        counted = [_plans_by(private, each, wish) for each in ways.null_counts]
+        return (*prefer_null_counts(counted, plans, wish.max_loss), *plans)
+    return plans
 
 
 def _plans_by(private: PrivateQuery, ways: _Ways, wish: PriceTarget) -> tuple[Plan, ...]:

@@ -69,7 +69,7 @@ def consistent(plan: Plan, noisy: NoisyResult) -> dict[Name, ConsistentMarginal]
         label = group.group.label
         made |= {
             (label, one.name): _sum_of_steps(
-                [made.get((label, name)) or _own(label, name, found) for name in one.steps]
+                [(made.get((label, name)) or _own(label, name, found), sign) for name, sign in one.terms]
             )
             for one in group.sums
         }
@@ -83,15 +83,16 @@ def _own(label: str, name: str, found: NoisyGroup) -> ConsistentMarginal:
     return ConsistentMarginal(values, (((label, name), shown, np.ones(len(shown))),))
 
 
-def _sum_of_steps(steps: Sequence[ConsistentMarginal]) -> ConsistentMarginal:
+def _sum_of_steps(steps: Sequence[tuple[ConsistentMarginal, int]]) -> ConsistentMarginal:
     """Return a count or sum from its steps, in every shown cell.  Proof: proofs/disjoint_conditions.md, 4"""
-    size = len(steps[0].values)
-    values = np.array([sum(map(int, numbers)) for numbers in zip(*(one.values for one in steps), strict=True)], object)
+    size = len(steps[0][0].values)
+    signed = ([sign * int(value) for value in one.values] for one, sign in steps)
+    values = np.array([sum(numbers) for numbers in zip(*signed, strict=True)], object)
     entries: dict[Name, list[tuple[Indices, Indices, Floats]]] = {}
-    for one in steps:
+    for one, sign in steps:
         rows = one.rows or [np.repeat(np.arange(size), len(cells) // max(size, 1)) for _, cells, _ in one.others]
         for (name, cells, weights), own in zip(one.others, rows, strict=True):
-            entries.setdefault(name, []).append((own, cells, weights))
+            entries.setdefault(name, []).append((own, cells, sign * weights))
     merged = {name: _once(parts) for name, parts in entries.items()}  # what one step adds another may take away
     others = tuple((name, cells, weights) for name, (_, cells, weights) in merged.items())
     return ConsistentMarginal(_narrow(values.reshape(size)), others, tuple(own for own, _, _ in merged.values()))

@@ -131,11 +131,11 @@ def _outside_rows(group: GroupPlan, found: NoisyGroup, place: int) -> str:
     cells = [at for at, cell in enumerate(found.keys) if cell[place] is None]
     if name is None or not cells:
         return "rows"
-    steps = group.steps_of(name)
+    steps = dict(group.terms_of(name))
     parts = len(cells) * len(steps)
     mechanisms = [one.mechanism for one in group.measured if one.name in steps]
     margin = max(one.margin(1 - (1 - CONFIDENCE) / parts) for one in mechanisms) * parts  # a union bound over all
-    rows = sum(found.numbers(step)[at] for step in steps for at in cells)
+    rows = sum(sign * found.numbers(step)[at] for step, sign in steps.items() for at in cells)
     return f"about {max(0, rows):,} rows (±{margin:,})"
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.accounting.event import BoundedRange, Composed, Event, GaussianNoise, Neighbours, Repeated
 from sfumato.errors import BadParameter
 from sfumato.mechanisms.exponential import Exponential
-from sfumato.planning.noise import concentrated_loss
+from sfumato.planning.concentrated_loss import concentrated_loss
 from sfumato.randomness.source import Source
 from sfumato.synthesis.combining import Counts, combine
 from sfumato.synthesis.design import (

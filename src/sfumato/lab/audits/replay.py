@@ -203,10 +203,14 @@ def _events(recorded: Recording) -> list[Event]:
     return [*found, *(call.mechanism.event for call in calls)]
 
 
-def _vector_alarms(group: GroupPlan, moved: Mapping[str, Sequence[int]], distance: int) -> Iterator[str]:
+def _vector_alarms(
+    group: GroupPlan, moved: Mapping[str, Sequence[int]], shared: Fraction, distance: int
+) -> Iterator[str]:
     """Report where the measurements of a vector moved further together than one of them may alone."""
-    together = sum(
-        Fraction(sum(moved[one.name]), one.sensitivity.l1) for one in group.measured if one.name in group.vector
+    together = shared + sum(
+        Fraction(sum(moved[one.name]), one.sensitivity.l1)
+        for one in group.measured
+        if one.name in group.vector and not isinstance(one.mechanism, MaxNormPart)
     )
     if together > distance:
         yield f"{', '.join(group.vector)} moved together by {float(together):g} times what is declared for one of them"
@@ -234,6 +238,7 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
         if group.selection is not None and not isinstance(group.selection, SpelledList):
             yield from _selection(group.selection, next(mine), next(theirs), distance)
         moved_in_all: dict[str, Sequence[int]] = {}
+        shared = Fraction(0)
         for mechanism, several in _mechanisms_in_order(group):
             first, second = next(mine), next(theirs)
             vectors = _vector(first_keys, first), _vector(second_keys, second)
@@ -246,9 +251,11 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
                 yield from _measurement(measured, moves, distance)
             if isinstance(mechanism, MaxNorm):
                 yield from _joint_noise_alarms(mechanism, *vectors, distance)
+                if several[0].name in group.vector:
+                    shared = _joint_moves(mechanism, *vectors) / mechanism.sensitivity
             if aligned and first.noise != second.noise:
                 yield f"{several[0].name}: the noise of equal coins depends on the data"
-        yield from _vector_alarms(group, moved_in_all, distance)
+        yield from _vector_alarms(group, moved_in_all, shared, distance)
     for group, here_held, there_held in zip(one.plan.groups, one.held, other.held, strict=True):
         for chosen in group.chosen:
             if isinstance(chosen.mechanism, Meetings):
@@ -307,13 +314,18 @@ def _slice_vector(vector: Vector, place: int, parts: int) -> Vector:
 
 def _joint_noise_alarms(mechanism: MaxNorm, first: Vector, second: Vector, distance: int) -> Iterator[str]:
     """Report where cells moved further, separately or in total, than their joint noise covers."""
+    if (moved := _joint_moves(mechanism, first, second)) > mechanism.sensitivity * distance:
+        yield f"cells moved by {moved} sides, and {mechanism.sensitivity * distance} are declared"
+
+
+def _joint_moves(mechanism: MaxNorm, first: Vector, second: Vector) -> Fraction:
+    """Return how many sides all cells moved by together: in each cell the number counts that moved most."""
     farthest: dict[tuple[KeyValue, ...], Fraction] = {}
     for key in {*first, *second}:
         *cell, place = key
         moved = Fraction(abs(first.get(key, 0) - second.get(key, 0)), mechanism.sides[int(visible_key(place) or 0)])
         farthest[tuple(cell)] = max(moved, farthest.get(tuple(cell), Fraction(0)))
-    if sum(farthest.values()) > mechanism.sensitivity * distance:
-        yield f"cells moved by {sum(farthest.values())} sides, and {mechanism.sensitivity * distance} are declared"
+    return sum(farthest.values(), Fraction(0))
 
 
 def _vector(keys: Sequence[tuple[KeyValue, ...]], call: MechanismCall) -> Vector:
