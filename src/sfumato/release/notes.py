@@ -156,9 +156,11 @@ def _distinct_count(column: DistinctCountColumn, limits: Sequence[int], mechanis
     counted = f"{_DISTINCT_LIMIT} {values} per person, selected privately."
     if least == column.limits[-1]:
         return Note(NoteRank.MEANING, f"{counted} A person cannot have more, so no value was left out.")
-    added, missed = "Without noise the count is never above the true number", mechanism.missed * most
+    added = "Without noise the count is never above the true number"
+    places = [place for place, limit in enumerate(column.limits[:-1]) if limit in limits]
+    missed = max(mechanism.gain_of_next(place, CONFIDENCE) for place in places)
     if column.values is None or missed < column.values:
-        added = f"{added}, and twice the limit would add fewer than {missed:,} with probability 95 %"
+        added = f"{added}, and the next limit would add at most {missed:,} with probability 95 %"
     return Note(NoteRank.MEANING, f"{counted} {added}; the interval covers all missing values.")
 
 
