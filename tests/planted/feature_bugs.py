@@ -37,6 +37,7 @@ from tests.planted.selected_keys_bugs import SELECTED_KEYS_BUGS
 from tests.planted.server2_bugs import SERVER2_BUGS
 from tests.planted.server_bugs import SERVER_BUGS
 from tests.planted.size2_bugs import SIZE2_BUGS
+from tests.planted.sizes_bugs import SIZES_BUGS
 from tests.planted.two_owners_bugs import TWO_OWNERS_BUGS
 from tests.planted.vector_bugs import VECTOR_BUGS
 from tests.planted.views_bugs import VIEWS_BUGS
@@ -81,6 +82,7 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *TWO_OWNERS_BUGS,
     *SERVER2_BUGS,
     *SIZE2_BUGS,
+    *SIZES_BUGS,
     *REFINE_BUGS,
     *OWNERS_BUGS,
     *PILOTS_BUGS,
