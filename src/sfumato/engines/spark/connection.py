@@ -146,9 +146,7 @@ def _begun(limits: Limits) -> _Held:
     spark = _driver()
     with warnings.catch_warnings():  # about versions of libraries that are not used, and settings with a new name
         warnings.simplefilter("ignore")
-        running: Any = None
-        with suppress(EngineFailed):
-            running = guarded(spark.SparkSession.getActiveSession)
+        running = _running(spark)
         if running is None and any(name in os.environ for name in _REMOTE_VARIABLES):
             running = _refusing(spark.SparkSession.builder.getOrCreate)
             if _is_remote(running):
@@ -164,6 +162,17 @@ def _begun(limits: Limits) -> _Held:
             "Use PySpark 4 or newer and a session whose spark.sql settings can be changed.",
         )
     return _Held(pinned, os.getpid(), gateway, folder)
+
+
+def _running(spark: Any) -> Any:
+    """Return a session of the Spark that runs in this process, whichever thread made it; None where none runs."""
+    found: Any = None
+    with suppress(EngineFailed):
+        found = guarded(spark.SparkSession.getActiveSession)  # of this thread
+    context: Any = getattr(import_module("pyspark"), "SparkContext", None)
+    if found is None and context is not None and context._active_spark_context is not None:
+        found = _refusing(spark.SparkSession.builder.getOrCreate)
+    return found
 
 
 def _pinned(running: Any) -> Any:
@@ -288,17 +297,20 @@ def _end(gateway: Any, folder: Path | None) -> None:
     """End a Java process of our own, dead or alive, so that PySpark can start another one."""
     core: Any = import_module("pyspark")
     sql: Any = import_module("pyspark.sql")
+    context = core.SparkContext._active_spark_context
+    others = context is not None and context._gateway is not gateway  # somebody else's, which goes on
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for ending in (lambda: core.SparkContext._active_spark_context.stop(), lambda: gateway.shutdown()):
+        for ending in (lambda: None if others else context.stop(), lambda: gateway.shutdown()):
             with suppress(EngineFailed):  # it may be dead
                 guarded(ending)
     if gateway is not None and gateway.proc is not None:
         gateway.proc.stdin.close()
         gateway.proc.kill()
         gateway.proc.wait()
-    core.SparkContext._active_spark_context = core.SparkContext._gateway = core.SparkContext._jvm = None
-    sql.SparkSession._instantiatedSession = sql.SparkSession._activeSession = None
+    if not others:
+        core.SparkContext._active_spark_context = core.SparkContext._gateway = core.SparkContext._jvm = None
+        sql.SparkSession._instantiatedSession = sql.SparkSession._activeSession = None
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
 
