@@ -20,6 +20,8 @@ from tempfile import mkdtemp
 from threading import RLock
 from typing import Any, TypeVar
 
+import pyarrow as pa
+
 from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.engine import Limits
 from sfumato.engines.spark.schemes import SPARK
@@ -105,6 +107,15 @@ def execute(statement: str) -> list[tuple[Any, ...]]:
     return guarded(lambda: _rows(session().sql(statement).toArrow()), statement)
 
 
+def execute_in_columns(statement: str, keys: int | None = None) -> list[pa.ChunkedArray]:
+    """Run one statement that may return very many rows and return its columns.
+
+    If the first so many columns are keys, those with equal keys leave Spark as one row with a list of the others: as
+    many rows as there are keys reach this process, and they never become objects of Python.
+    """
+    return guarded(lambda: _in_columns(session().sql(statement), keys), statement)
+
+
 def guarded(work: Callable[[], Result], statement: str = "") -> Result:
     """Return what a call of Spark returns; a failure is one fixed sentence.
 
@@ -140,6 +151,19 @@ def _rows(table: Any) -> list[tuple[Any, ...]]:
 def _column(column: Any) -> list[Any]:
     values = column.to_pylist()
     return [None if one is None else int(one) for one in values] if str(column.type).startswith("decimal") else values
+
+
+def _in_columns(frame: Any, keys: int | None) -> list[pa.ChunkedArray]:
+    if keys is None:
+        return list(frame.toArrow().columns)
+    functions: Any = import_module("pyspark.sql.functions")
+    names = [f"c{at}" for at in range(len(frame.columns))]
+    held = functions.collect_list(functions.struct(*names[keys:]))
+    packed = frame.toDF(*names).groupBy(*names[:keys]).agg(held).toArrow()
+    lists = packed.column(keys).combine_chunks()
+    rows = lists.value_parent_indices()
+    others = [pa.chunked_array([column]) for column in lists.flatten().flatten()]
+    return [*(column.take(rows) for column in packed.columns[:keys]), *others]
 
 
 def _begun(limits: Limits) -> _Held:
