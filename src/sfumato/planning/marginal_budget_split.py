@@ -73,10 +73,29 @@ def balance_marginals(
         importances = [float(one.importance) for one in own]
         total = _rounded(_least_error(table, importances)[1])
         counted = np.array([float(weights.get(margin.label, 1)) for margin in table.margins])
-        shares = _parts(_GeometricMean.of(table, counted, power).best())
+        shares = _parts(MarginalVariances.of(table, counted, power).best())
         for margin, one, part in zip(table.margins, own, shares, strict=True):
             # a measurement gets the cube root of its importance with Laplace noise, the square root with Gaussian
             changed[margin.label, margin.name] = replace(one, importance=total * part ** (power + 1))
+    return _changed(needs, changed)
+
+
+def split_measurements(
+    needs: tuple[MeasurementSet, ...], split: Sequence[tuple[str, str, Fraction]], power: int
+) -> tuple[MeasurementSet, ...]:
+    """Return the needs with importances by which each measurement gets the share that the split names.
+
+    Errors of a share s are proportional to 1/s^power, as in `balance_marginals`.
+    """
+    parts = {(label, name): part for label, name, part in split}
+    changed = {}
+    for need in needs:
+        for one in need.measurements:
+            if (part := parts.get((need.group.label, one.name))) is not None:
+                moved = one.sensitivity.l1**2 if power == 2 else one.sensitivity.l2_squared
+                # the root that a measurement gets of its importance is undone (planning/budget_split.py)
+                importance = part ** (power + 1) * Fraction(one.sensitivity.linf**2, moved)
+                changed[need.group.label, one.name] = replace(one, importance=importance)
     return _changed(needs, changed)
 
 
@@ -93,7 +112,7 @@ def geometric_error(
     found = {name: max(float(variance / largest), _MIN_VARIANCE_RATIO) for name, variance in variances.items()}
     for table in tables:
         known = np.array([found[margin.label, margin.name] for margin in table.margins])
-        together = _GeometricMean.of(table, np.ones(len(known)), 1).variances(1 / known)
+        together = MarginalVariances.of(table, np.ones(len(known)), 1).variances(1 / known)
         found |= {(margin.label, margin.name): float(one) for margin, one in zip(table.margins, together, strict=True)}
     counted = [float(weights.get(label, 1)) for label, _ in found]
     mean = sum(weight * log(one) for weight, one in zip(counted, found.values(), strict=True)) / sum(counted)
@@ -171,8 +190,8 @@ class _Dense:
 
 
 @dataclass(frozen=True, slots=True)
-class _GeometricMean:
-    """The sum of the logarithms of the margins' variances, each for noise whose variance is 1 / share^power."""
+class MarginalVariances:
+    """The variances of margins, and the sum of their logarithms, for noise whose variance is 1 / share^power."""
 
     precisions: _Incidence | _Dense
     """By residual and margin: what one unit of a margin's precision adds to that of the residual."""
@@ -182,21 +201,37 @@ class _GeometricMean:
     power: int
 
     @classmethod
-    def of(cls, table: ContingencyTable, weights: _Vector, power: int) -> "_GeometricMean":
-        numbers: dict[frozenset[int], int] = {}
+    def of(cls, table: ContingencyTable, weights: _Vector, power: int) -> "MarginalVariances":
+        names = [(margin.label, margin.name) for margin in table.margins]
+        return cls.of_measurements(names, (table,), weights, power)
+
+    @classmethod
+    def of_measurements(
+        cls,
+        names: Sequence[tuple[str, str]],
+        tables: Sequence[ContingencyTable],
+        weights: _Vector,
+        power: int,
+    ) -> "MarginalVariances":
+        """Return the variances of measurements, by label and name, of which some are margins of common tables."""
+        places = {name: place for place, name in enumerate(names)}
+        numbers: dict[object, int] = {}
         entries = [
             (
-                numbers.setdefault(axes, len(numbers)),
-                place,
+                numbers.setdefault((number, axes), len(numbers)),
+                places[margin.label, margin.name],
                 1 / table.folded(margin, axes),
                 _factor(table, margin, axes),
             )
-            for place, margin in enumerate(table.margins)
+            for number, table in enumerate(tables)
+            for margin in table.margins
             for axes in subsets(margin.axes)
         ]
+        alone = set(range(len(names))) - {place for _, place, *_ in entries}
+        entries += [(numbers.setdefault(place, len(numbers)), place, 1.0, 1.0) for place in sorted(alone)]
         residuals, margins = (np.array(column, dtype=np.int64) for column in list(zip(*entries, strict=True))[:2])
         precisions, factors = (np.array(column) for column in list(zip(*entries, strict=True))[2:])
-        shape = len(numbers), len(table.margins)
+        shape = len(numbers), len(names)
         sparse = [_Incidence(residuals, margins, one, shape) for one in (precisions, factors)]
         if prod(shape) > _MAX_DENSE_ENTRIES:
             return cls(sparse[0], sparse[1], weights, power)
@@ -266,9 +301,9 @@ class _GeometricMean:
     def _gains(self, shares: _Vector, variances: _Vector) -> _Vector:
         """Return how fast the objective falls with each share."""
         slopes = self.weights / variances + _BARRIER_WEIGHT / (self.limit - variances)
-        return self._slopes(shares, slopes)
+        return self.slopes(shares, slopes)
 
-    def _slopes(self, shares: _Vector, slopes: _Vector) -> _Vector:
+    def slopes(self, shares: _Vector, slopes: _Vector) -> _Vector:
         """Return how fast a function of the variances with these slopes falls with each share."""
         squares = self.precisions.by_residual(shares**self.power) ** 2
         return np.asarray(
@@ -281,7 +316,7 @@ class _GeometricMean:
         """Return shares that make the weighted sum of variances least, and that sum."""
         shares = np.full(len(self.weights), 1 / len(self.weights))
         for _ in range(_ROUNDS):
-            gains = self._slopes(shares, self.weights)
+            gains = self.slopes(shares, self.weights)
             moved = np.maximum(shares * (gains / float(shares @ gains)) ** 0.5, _MIN_SHARE)
             shares = moved / moved.sum()
         return shares.tolist(), float(self.weights @ self.variances(shares))
@@ -297,7 +332,7 @@ def _as_priced(shares: _Vector) -> _Vector:
 def _least_error(table: ContingencyTable, importances: Sequence[float]) -> tuple[list[float], float]:
     """Return the shares of Laplace noise with the least sum of errors, and that sum."""
     if table.is_large:
-        return _GeometricMean.of(table, np.array(importances), 2).least_sum()
+        return MarginalVariances.of(table, np.array(importances), 2).least_sum()
     shares = _least_sum(table, importances)
     return shares, _error(table, importances, shares)
 

@@ -26,7 +26,12 @@ from sfumato.planning.key_selection import (
     select_keys_at_bound,
 )
 from sfumato.planning.margin_targets import AccuracyGoal, fixed_targets, margin_of_stages
-from sfumato.planning.marginal_budget_split import balance_marginals, geometric_error, weight_marginals
+from sfumato.planning.marginal_budget_split import (
+    balance_marginals,
+    geometric_error,
+    split_measurements,
+    weight_marginals,
+)
 from sfumato.planning.measurements import MeasurementSet, longest_spelled, needs_of
 from sfumato.planning.nested_conditions import prefers_steps, with_steps
 from sfumato.planning.noise import Noise, best_noise, event_of, variance_of
@@ -58,6 +63,8 @@ class PriceTarget:
     """Whether margins are known before the data is read, wherever that is possible, though none is named."""
     weights: tuple[tuple[str, Fraction], ...] = ()
     """How often the groups of a workload count beside each other, by their labels; once where they are not named."""
+    split: tuple[tuple[str, str, Fraction], ...] = ()
+    """The shares of the price by label and name of what is measured, where margins of a workload decide them."""
     goal: AccuracyGoal | None = None
     """The margins that pilot measurements and this one are asked for; a plan does not depend on it."""
 
@@ -125,7 +132,9 @@ def make_plans(
         if wish.within:
             raise margin_of_stages(wish.within[0][0])
         wish = replace(wish, margins_before_data=True)  # each stage is measured once, at bounds that are known before
-    asked = _Asked(wish.margins_before_data, bool(wish.within), wish.weights, outcomes or (private.outcome,))
+    asked = _Asked(
+        wish.margins_before_data, bool(wish.within), wish.weights, outcomes or (private.outcome,), wish.split
+    )
     needs = (known or {}).get(asked.fixed) if not outcomes and not wish.weights else None
     if needs is None:
         needs = _needs_by_cells(private, asked)
@@ -146,6 +155,7 @@ class _Asked:
     within: bool
     weights: tuple[tuple[str, Fraction], ...]
     outcomes: tuple[ProjectNode, ...]
+    split: tuple[tuple[str, str, Fraction], ...] = ()
 
     @property
     def fixed(self) -> tuple[bool, bool]:
@@ -221,7 +231,9 @@ def _way(
     weights = dict(asked.weights)
     needs = _with_weights(needs, weights)
     splits = [weight_marginals(needs, tables)]
-    if tables and not asked.margins_before_data and not asked.within:
+    if asked.split:
+        splits = [split_measurements(needs, asked.split, power) for power in (2, 2, 1)]
+    elif tables and not asked.margins_before_data and not asked.within:
         splits += [balance_marginals(needs, tables, weights, power) for power in (2, 1)]
     usual, *balanced = (_with_lists(private, each, tables, asked) for each in splits)
     return _Ways(usual, tuple(balanced), tables, choices)
