@@ -19,7 +19,7 @@ from sfumato.planning.fingerprint import first_spelling
 from sfumato.planning.margin_targets import goal_from_json
 from sfumato.planning.measurement_identity import measurement_identity, words_of
 from sfumato.planning.plan import GroupPlan, Plan
-from sfumato.planning.price_target import StoredPlanKey, account_of_share, price_target_to_json, weights_of
+from sfumato.planning.price_target import StoredPlanKey, account_of_share, price_target_to_json, split_of, weights_of
 from sfumato.planning.release_names import ReleaseNames
 from sfumato.policy.policy import Policy, Sharing
 from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice
@@ -109,7 +109,11 @@ class StoredAnswer:
         """Return the question as it was asked, with the plan that it was charged for."""
         target = self.content.get("wish") or {"epsilon": str(self.entry.loss.epsilon)}
         plan = StoredPlanKey(
-            self.entry.event, account_of_share(target), self.content.get("question"), weights_of(target)
+            self.entry.event,
+            account_of_share(target),
+            self.content.get("question"),
+            weights_of(target),
+            split_of(target),
         )
         epsilon, within, share, delta = (target.get(name) for name in _PRICES)
         price = RequestedPrice(epsilon, within, share, delta, plan)

@@ -14,7 +14,8 @@ from sfumato.sensitivity.norms import Sensitivity
 
 LAPLACE_ROOT = 3
 GAUSSIAN_ROOT = 2
-_FINENESS = 64
+SHARE_FINENESS = 64
+"""Shares are rounded up to such parts of the largest."""
 _WORTH = 1e-6
 """Less than such a part of the error is not worth other noise."""
 
@@ -184,8 +185,8 @@ def _laplace_weight(sensitivity: Sensitivity, importance: Fraction) -> Fraction:
 
 def _sixty_fourths(ratio: Fraction, root: int) -> int:
     """Return the smallest k with k/64 at least the root of a ratio of at most 1."""
-    below, above = 0, _FINENESS
-    least, unit = ratio.numerator * _FINENESS**root, ratio.denominator
+    below, above = 0, SHARE_FINENESS
+    least, unit = ratio.numerator * SHARE_FINENESS**root, ratio.denominator
     while above - below > 1:
         middle = (below + above) // 2
         below, above = (below, middle) if middle**root * unit >= least else (middle, above)
