@@ -34,6 +34,7 @@ from tests.planted.refine_bugs import REFINE_BUGS
 from tests.planted.reloading_bugs import RELOADING_BUGS
 from tests.planted.running_bugs import RUNNING_BUGS
 from tests.planted.selected_keys_bugs import SELECTED_KEYS_BUGS
+from tests.planted.selection_bugs import SELECTION_BUGS
 from tests.planted.server2_bugs import SERVER2_BUGS
 from tests.planted.server_bugs import SERVER_BUGS
 from tests.planted.size2_bugs import SIZE2_BUGS
@@ -57,6 +58,7 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *WIRE_BUGS,
     *CLIENT_BUGS,
     *SELECTED_KEYS_BUGS,
+    *SELECTION_BUGS,
     *MARKS_BUGS,
     *SERVER_BUGS,
     *PLANNING_BUGS,

@@ -19,6 +19,7 @@ from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
+from sfumato.mechanisms.renyi_selection import RenyiSelection
 from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.aggregates.distinct_count import different_values
@@ -31,7 +32,7 @@ from sfumato.planning.shared_marginals import ContingencyTable
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
-KeySelection = OptimalSelection | CountedKeys | TopList | SpelledList
+KeySelection = OptimalSelection | RenyiSelection | CountedKeys | TopList | SpelledList
 """What releases the keys of a group where they are not public, or a few of many."""
 
 
@@ -106,7 +107,8 @@ class PlannedSelection:
 class GroupPlan:
     """What is measured in one group. `selection` releases the keys where they are not public, or a few of many.
 
-    All but `OptimalSelection` release with them the numbers of the measurement that is called `selecting_measurement`.
+    All but `OptimalSelection` and `RenyiSelection` release with them the numbers of the measurement that is called
+    `selecting_measurement`.
     """
 
     group: Group

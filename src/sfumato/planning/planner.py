@@ -39,6 +39,7 @@ from sfumato.planning.notes.plan_notes import with_notes
 from sfumato.planning.null_counts import WITH_NULL_COUNTS, prefer_null_counts
 from sfumato.planning.outside_cells import with_outside_cells
 from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.planning.renyi_keys import with_renyi_keys
 from sfumato.planning.shared_marginals import ContingencyTable, common_tables, has_large_table, with_remainder_cells
 from sfumato.planning.top_lists import has_list, with_top_lists
 from sfumato.policy.policy import Budget
@@ -313,6 +314,7 @@ def _plans_with(private: PrivateQuery, split: _Needs, ways: _Ways, wish: PriceTa
             (*lists, *price_selections(ways.choices, lists)),
         )
     noise = _noise(private, needs, wish) if lists == needs else _better_noise(private, needs, lists, wish)
+    noise = with_renyi_keys(noise, wish.max_loss)
     return tuple(Plan(private, groups, loss, event_of(groups), ways.tables) for groups, loss in noise)
 
 

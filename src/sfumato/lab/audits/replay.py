@@ -38,6 +38,7 @@ from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
 from sfumato.mechanisms.meetings import Meetings, SharedKeys
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.quantiles import Quantiles
+from sfumato.mechanisms.renyi_selection import RenyiSelection
 from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.threshold import Selected
 from sfumato.mechanisms.top_list import TopList
@@ -52,12 +53,13 @@ NAME = "replay"
 QUERY_EPSILON = 1
 """The epsilon of every question."""
 _MAX_COMPOSED_EVENTS = 2
-_RECORDED = (Laplace, Gaussian, MaxNorm, OptimalSelection, CountedKeys, TopList)
-_SELECTIONS = (OptimalSelection, CountedKeys, TopList)
+_RECORDED = (Laplace, Gaussian, MaxNorm, OptimalSelection, RenyiSelection, CountedKeys, TopList)
+_SELECTIONS = (OptimalSelection, RenyiSelection, CountedKeys, TopList)
 _WHOLE = (Quantiles, MatchedCount, Meetings, SpelledList)
 """Mechanisms recorded as one call; the noise they draw inside is not recorded."""
 
-Mechanism = Laplace | Gaussian | MaxNorm | OptimalSelection | CountedKeys | TopList
+KeySelection = OptimalSelection | RenyiSelection | CountedKeys | TopList
+Mechanism = Laplace | Gaussian | MaxNorm | KeySelection
 Vector = dict[tuple[KeyValue, ...], int]
 """An integer for each cell, by its keys."""
 
@@ -126,11 +128,11 @@ def recording() -> Iterator[list[MechanismCall]]:
     originals: dict[type, Any] = {kind: kind.release for kind in (*_RECORDED, *_WHOLE)}
     inside: list[object] = []
 
-    def _selected(self: OptimalSelection | CountedKeys | TopList, values: object, source: Source) -> Any:
+    def _selected(self: KeySelection, values: object, source: Source) -> Any:
         inputs = np.asarray(values)
         calls.append(MechanismCall(self, tuple(inputs.tolist()), ()))
         places = np.arange(len(inputs))
-        return places if isinstance(self, OptimalSelection) else Selected(places, inputs)
+        return places if isinstance(self, OptimalSelection | RenyiSelection) else Selected(places, inputs)
 
     def _noised(self: Any, values: object, source: Source) -> Any:
         answers = originals[type(self)](self, values, source)
@@ -175,7 +177,7 @@ def price_alarms(recorded: Recording) -> Iterator[str]:
         return
     composed = Composed(tuple(events))
     core, delta = separate(composed)
-    if not any(_is_gaussian(call.mechanism) for call in recorded.calls):
+    if not any(_is_priced_at_delta(call.mechanism) for call in recorded.calls):
         if Fraction(pure_epsilon(core)) > loss.epsilon or delta > loss.delta:
             yield f"what was drawn costs more than the quoted {loss}"
         elif recorded.plan.event is None or pure_epsilon(separate(recorded.plan.event)[0]) < pure_epsilon(core):
@@ -216,8 +218,9 @@ def _vector_alarms(
         yield f"{', '.join(group.vector)} moved together by {float(together):g} times what is declared for one of them"
 
 
-def _is_gaussian(mechanism: Mechanism) -> bool:
-    return isinstance(mechanism.noise if isinstance(mechanism, CountedKeys | TopList) else mechanism, Gaussian)
+def _is_priced_at_delta(mechanism: Mechanism) -> bool:
+    noise = mechanism.noise if isinstance(mechanism, CountedKeys | TopList) else mechanism
+    return isinstance(noise, Gaussian | RenyiSelection)
 
 
 def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
@@ -356,9 +359,7 @@ def _measurement(measured: PlannedMeasurement, moves: list[int], distance: int) 
         yield f"{measured.name} moved further than its noise is for"
 
 
-def _selection(
-    selection: OptimalSelection | CountedKeys | TopList, first: MechanismCall, second: MechanismCall, distance: int
-) -> Iterator[str]:
+def _selection(selection: KeySelection, first: MechanismCall, second: MechanismCall, distance: int) -> Iterator[str]:
     """The cells come in the engine's order: compare the largest with the largest, and so on; no cell holds nothing.
 
     One person moves none of these by more than a cell, and all of them together by no more than all cells.
