@@ -39,6 +39,7 @@ from tests.planted.server2_bugs import SERVER2_BUGS
 from tests.planted.server_bugs import SERVER_BUGS
 from tests.planted.size2_bugs import SIZE2_BUGS
 from tests.planted.sizes_bugs import SIZES_BUGS
+from tests.planted.synthesis_bugs import SYNTHESIS_BUGS
 from tests.planted.two_owners_bugs import TWO_OWNERS_BUGS
 from tests.planted.vector_bugs import VECTOR_BUGS
 from tests.planted.views_bugs import VIEWS_BUGS
@@ -89,4 +90,5 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *OWNERS_BUGS,
     *PILOTS_BUGS,
     *BESIDE_BUGS,
+    *SYNTHESIS_BUGS,
 )
