@@ -116,9 +116,8 @@ def _shows_as_much(asked: GroupSelection, kept: GroupSelection) -> bool:
         return True
     if asked is None or kept is None:
         return False
-    if type(asked) is not type(kept) and not (
-        isinstance(asked, _SELECTIONS_WITHOUT_NUMBERS) and isinstance(kept, _SELECTIONS_WITHOUT_NUMBERS)
-    ):
+    alike = isinstance(asked, _SELECTIONS_WITHOUT_NUMBERS) and isinstance(kept, _SELECTIONS_WITHOUT_NUMBERS)
+    if type(asked) is not type(kept) and not alike:
         return False
     if isinstance(asked, TopList | SpelledList) or isinstance(kept, TopList | SpelledList):
         return False  # a list of other cells
