@@ -27,7 +27,7 @@ SELECTION_BUGS: tuple[Bug, ...] = (
         "floats decide how often a key is kept",
         _TABLE,
         (_MECHANISM, "        if pair.holds(limits):\n", "        if proposed * (1 + 1e-5) and was_kept:\n"),
-        (_MECHANISM, "_FIRST_RETREAT, _RETREATS = 1e-11, 12", "_FIRST_RETREAT, _RETREATS = -1e-5, 12"),
+        (_MECHANISM, "_FIRST_RETREAT, _MAX_RETREATS = 1e-11, 12", "_FIRST_RETREAT, _MAX_RETREATS = -1e-5, 12"),
     ),
     planned(
         "the pure loss of a selection leaves out the keys that are missing",

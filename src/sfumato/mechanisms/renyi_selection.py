@@ -28,14 +28,14 @@ MAX_UNITS_FOR_CERTAINTY = 2048
 """Maximum number of units from which on a key is sure to appear: the table has so many probabilities."""
 BITS = 128
 """Binary digits of a keep probability."""
-_ONE = 1 << BITS
+_UNIT_NUMERATOR = 1 << BITS
 _FRACTION_BITS = 192
 _LOSS_UNITS = 1 << 64
 """Losses of events are multiples of 2^-64, as in a ledger."""
 _MAX_EXPONENT = 700.0
 _HALVINGS = 26
 _MIN_STEP = 1e-12
-_FIRST_RETREAT, _RETREATS = 1e-11, 12
+_FIRST_RETREAT, _MAX_RETREATS = 1e-11, 12
 _MAX_ORDER, _MAX_LOSS = 4096, 1000
 
 
@@ -100,7 +100,7 @@ class RenyiSelection:
     def keep(self, units: int) -> Fraction:
         """Return the probability that a key of this many units is released, exactly."""
         numerators = self._table.numerators
-        return Fraction(numerators[min(integer(units, "units", 0), len(numerators) - 1)], _ONE)
+        return Fraction(numerators[min(integer(units, "units", 0), len(numerators) - 1)], _UNIT_NUMERATOR)
 
     def release(self, values: object, source: Source) -> npt.NDArray[np.int64]:
         """Return the indices of the kept keys, given each key's number of distinct units.
@@ -146,7 +146,7 @@ def keep_table(orders: tuple[int, ...], losses: tuple[Fraction, ...], delta: Fra
     most, ratio = [Fraction(1)] * len(limits), Fraction(1)
     numerators = [0, failing]
     step = 1.0
-    while numerators[-1] < _ONE:
+    while numerators[-1] < _UNIT_NUMERATOR:
         if len(numerators) > MAX_UNITS_FOR_CERTAINTY:
             raise BadParameter(
                 "The Rényi losses per key are too small to select keys.",
@@ -154,10 +154,10 @@ def keep_table(orders: tuple[int, ...], losses: tuple[Fraction, ...], delta: Fra
                 "Raise epsilon, or lower groups_per_unit.",
             )
         before = numerators[-1]
-        if before + failing >= _ONE:
-            numerators.append(_ONE)
+        if before + failing >= _UNIT_NUMERATOR:
+            numerators.append(_UNIT_NUMERATOR)
             continue
-        pair, step = _best_pair(before, _ONE - failing, limits, step)
+        pair, step = _best_pair(before, _UNIT_NUMERATOR - failing, limits, step)
         numerators.append(pair.kept + failing)
         if pair.kept > pair.was_kept:
             most = [max(known, pair.moment(limit.order)) for known, limit in zip(most, limits, strict=True)]
@@ -237,7 +237,7 @@ def _best_pair(was_kept: int, whole: int, limits: Sequence[_Limit], guess: float
 
 def _retreating(step: float) -> Iterator[float]:
     retreat = _FIRST_RETREAT
-    for _ in range(_RETREATS):
+    for _ in range(_MAX_RETREATS):
         yield step * (1 - min(retreat, 0.9))
         retreat *= 8
 

@@ -16,7 +16,7 @@ from sfumato.planning.measurement_identity import MeasuredGroup, MeasurementIden
 from sfumato.planning.notes.plan_notes import with_notes
 from sfumato.planning.plan import GroupPlan, KeySelection, Plan, PlannedMeasurement, PlannedSelection
 
-_KEYS_ALONE = (OptimalSelection, RenyiSelection)
+_SELECTIONS_WITHOUT_NUMBERS = (OptimalSelection, RenyiSelection)
 GroupSelection = KeySelection | None
 
 
@@ -116,7 +116,8 @@ def _shows_as_much(asked: GroupSelection, kept: GroupSelection) -> bool:
         return True
     if asked is None or kept is None:
         return False
-    if type(asked) is not type(kept) and not (isinstance(asked, _KEYS_ALONE) and isinstance(kept, _KEYS_ALONE)):
+    alike = isinstance(asked, _SELECTIONS_WITHOUT_NUMBERS) and isinstance(kept, _SELECTIONS_WITHOUT_NUMBERS)
+    if type(asked) is not type(kept) and not alike:
         return False
     if isinstance(asked, TopList | SpelledList) or isinstance(kept, TopList | SpelledList):
         return False  # a list of other cells

@@ -20,7 +20,7 @@ from sfumato.planning.plan import GroupPlan
 
 _MIN_KEYS = 2
 """With one key per person a pure selection is never worse."""
-_LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 1000), Fraction(100)
+_MIN_EPSILON, _MAX_EPSILON = Fraction(1, 1000), Fraction(100)
 """Beyond these no Rényi loss is tried: tables would be long, or have a few entries."""
 
 
@@ -59,7 +59,7 @@ def _is_worth_trying(group: GroupPlan) -> bool:
         isinstance(selection, OptimalSelection)
         and selection.touched >= _MIN_KEYS
         and selection.min_units == 1
-        and _LEAST_EPSILON <= selection.epsilon <= _MOST_EPSILON
+        and _MIN_EPSILON <= selection.epsilon <= _MAX_EPSILON
     )
 
 

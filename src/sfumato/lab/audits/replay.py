@@ -58,8 +58,8 @@ _SELECTIONS = (OptimalSelection, RenyiSelection, CountedKeys, TopList)
 _WHOLE = (Quantiles, MatchedCount, Meetings, SpelledList)
 """Mechanisms recorded as one call; the noise they draw inside is not recorded."""
 
-KeySelection = OptimalSelection | RenyiSelection | CountedKeys | TopList
-Mechanism = Laplace | Gaussian | MaxNorm | KeySelection
+RecordedSelection = OptimalSelection | RenyiSelection | CountedKeys | TopList
+Mechanism = Laplace | Gaussian | MaxNorm | RecordedSelection
 Vector = dict[tuple[KeyValue, ...], int]
 """An integer for each cell, by its keys."""
 
@@ -128,7 +128,7 @@ def recording() -> Iterator[list[MechanismCall]]:
     originals: dict[type, Any] = {kind: kind.release for kind in (*_RECORDED, *_WHOLE)}
     inside: list[object] = []
 
-    def _selected(self: KeySelection, values: object, source: Source) -> Any:
+    def _selected(self: RecordedSelection, values: object, source: Source) -> Any:
         inputs = np.asarray(values)
         calls.append(MechanismCall(self, tuple(inputs.tolist()), ()))
         places = np.arange(len(inputs))
@@ -359,7 +359,9 @@ def _measurement(measured: PlannedMeasurement, moves: list[int], distance: int) 
         yield f"{measured.name} moved further than its noise is for"
 
 
-def _selection(selection: KeySelection, first: MechanismCall, second: MechanismCall, distance: int) -> Iterator[str]:
+def _selection(
+    selection: RecordedSelection, first: MechanismCall, second: MechanismCall, distance: int
+) -> Iterator[str]:
     """The cells come in the engine's order: compare the largest with the largest, and so on; no cell holds nothing.
 
     One person moves none of these by more than a cell, and all of them together by no more than all cells.
