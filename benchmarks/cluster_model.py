@@ -6,8 +6,9 @@ time, because executors share the cores of one machine with each other and with 
 counts it, and of the driver's two processes.
 
 The model: time = driver + tasks' time / cores + bytes sent / network. The tasks' time is fixed + rows × slope, fitted
-to the two least sizes on one executor. The driver's time is fixed, and grows with the number of tasks and of groups:
-both slopes are measured alone. Predictions for other sizes, and for two executors, stand beside what was measured.
+to the two least sizes on one executor; on several executors it is larger by a factor, fitted to the least size on two:
+each compiles for itself, and rows are sent between processes. The driver's time is fixed, and grows with the number of
+tasks and of groups: both slopes are measured alone. All other sizes are predicted, beside what was measured.
 """
 
 import gc
@@ -48,6 +49,8 @@ class Work:
 
     tasks_cpu: float
     driver: float
+    python: float
+    """The part of the driver's time that was this process's."""
     tasks: int
     sent: int
     share: float
@@ -101,7 +104,7 @@ def measured(session: Any, action: Callable[[], object]) -> Work:
     after = _counted(session)
     busy = [after[1][name] - before[1].get(name, 0) for name in after[1]]
     share = max(busy) / max(sum(busy), 1)
-    return Work(after[0] - before[0], java + python, after[2] - before[2], after[3] - before[3], share)
+    return Work(after[0] - before[0], java + python, python, after[2] - before[2], after[3] - before[3], share)
 
 
 def least(works: Sequence[Work]) -> Work:
@@ -165,8 +168,8 @@ def per_group(session: Any, folder: Path, rows: int) -> float:
             return measured(session, lambda: database.ask(_unasked(sql), epsilon=1).rows())
 
         both = [(ask(SQL), ask(_TOTAL)) for _ in range(ROUNDS)]
-    many, none = (least(works) for works in zip(*both, strict=True))
-    return max(many.driver - none.driver, 0.0) / 1_000
+    many, none = (min(work.python for work in works) for works in zip(*both, strict=True))
+    return max(many - none, 0.0) / 1_000
 
 
 def in_cluster(folder: Path, executors: int, sizes: Sequence[int]) -> tuple[list[Run], float, float]:
@@ -198,31 +201,40 @@ class Model:
     """How many tasks the driver's time includes."""
     sent_per_row: float
     per_task: float
+    apart: float
+    """By which factor the tasks' time is larger on several executors than on one."""
 
     def seconds(self, rows: float, cores: int, machines: int = 1, tasks: int | None = None) -> float:
         """Return the time on so many machines, which have so many cores together."""
         driver = self.driver + self.per_task * max((tasks or self.tasks) - self.tasks, 0)
         away = 0 if machines == 1 else 1 - 1 / machines  # what stays on its machine is not sent
-        return driver + self.tasks_cpu.at(rows) / cores + self.sent_per_row * rows * away / (machines * NETWORK)
+        tasks_cpu = self.tasks_cpu.at(rows) * (self.apart if cores > 1 else 1)
+        return driver + tasks_cpu / cores + self.sent_per_row * rows * away / (machines * NETWORK)
 
 
 def fitted(runs: Sequence[Run], work: Callable[[Run], Work], task: float) -> Model:
-    """Return the model of the least sizes on one executor."""
+    """Return the model of the least sizes on one executor, and of the least one on two."""
     known = [(run.rows, work(run)) for run in runs if run.executors == 1][:FITTED]
     line = line_through([(rows, one.tasks_cpu) for rows, one in known])
     rows, last = known[-1]
-    return Model(line, min(one.driver for _, one in known), last.tasks, last.sent / rows, task)
+    two = next(run for run in runs if run.executors > 1)
+    apart = max(work(two).tasks_cpu / line.at(two.rows), 1.0)
+    return Model(line, min(one.driver for _, one in known), last.tasks, last.sent / rows, task, apart)
 
 
 def print_checks(name: str, model: Model, runs: Sequence[Run], work: Callable[[Run], Work]) -> None:
     """Print what was measured beside what the model says, and how the parts grow."""
-    print(f"\n{name}: tasks {model.tasks_cpu.fixed:.2f} s + {model.tasks_cpu.slope * 1e6:.2f} s per million rows, ")
-    print(f"driver {model.driver:.2f} s, {model.sent_per_row:.1f} bytes sent per row\n")
+    print(
+        f"\n{name}: tasks {model.tasks_cpu.fixed:.2f} s + {model.tasks_cpu.slope * 1e6:.2f} s per million rows, "
+        f"{model.apart:.2f} times that on several executors, driver {model.driver:.2f} s, "
+        f"{model.sent_per_row:.1f} bytes sent per row\n"
+    )
     print("| executors | rows | tasks, s | driver, s | busiest executor | time, s | model, s | model / time |")
     print("|---|---|---|---|---|---|---|---|")
-    for at, run in enumerate(runs):
+    least_of_two = next(run for run in runs if run.executors > 1)
+    for run in runs:
         found, told = work(run), model.seconds(run.rows, run.executors)
-        fit = "fitted" if run.executors == 1 and at < FITTED else f"{told / found.seconds:.2f}"
+        fit = "fitted" if run in runs[:FITTED] or run is least_of_two else f"{told / found.seconds:.2f}"
         print(
             f"| {run.executors} | {run.rows:,} | {found.tasks_cpu:.2f} | {found.driver:.2f} | {found.share:.0%} | "
             f"{found.seconds:.2f} | {told:.2f} | {fit} |"

@@ -7,7 +7,6 @@ ends with the process. Nothing that Spark, Java or the driver says leaves this f
 import atexit
 import logging
 import os
-import re
 import shutil
 import warnings
 from collections.abc import Callable
@@ -66,8 +65,6 @@ _MAX_RETRIES = 5
 _CHANNEL = {"grpc.use_local_subchannel_pool": 1, "grpc.max_reconnect_backoff_ms": 1000}
 """A server that was started again is reached at once: else all channels of a process wait together, ever longer."""
 Result = TypeVar("Result")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SILENT = "status = off\nrootLogger.level = off\n"
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark prints every error through these, with the values that are in it."""
@@ -261,7 +258,7 @@ def _own_settings(folder: Path, limits: Limits) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"{log} -Djava.io.tmpdir={folder}",
         "spark.driver.maxResultSize": "256m",
-        "spark.driver.memory": f"{max(_bytes(limits.memory) >> 20, 512)}m",
+        "spark.driver.memory": f"{max(limits.memory_bytes >> 20, 512)}m",
         "spark.eventLog.enabled": "false",
         "spark.hadoop.fs.permissions.umask-mode": "077",
         "spark.io.encryption.enabled": "true",
@@ -273,11 +270,6 @@ def _own_settings(folder: Path, limits: Limits) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-
-
-def _bytes(size: str) -> int:
-    match = _SIZE.fullmatch(size.strip())
-    return int(float(match[1]) * _UNITS[match[2].upper()]) if match else 2 << 30
 
 
 def _is_remote(session: Any) -> bool:
