@@ -169,7 +169,7 @@ def per_group(session: Any, folder: Path, rows: int) -> float:
 
         both = [(ask(SQL), ask(_TOTAL)) for _ in range(ROUNDS)]
     many, none = (min(work.python for work in works) for works in zip(*both, strict=True))
-    return max(many - none, 0.0) / 1_000
+    return float(max(many - none, 0.0) / 1_000)
 
 
 def in_cluster(folder: Path, executors: int, sizes: Sequence[int]) -> tuple[list[Run], float, float]:
