@@ -86,7 +86,7 @@ SMALL_CACHES = {
     "mechanisms/keys.py:share_of_delta",
     "mechanisms/randomized_response.py:log_rounded_up",
     "planning/bounding/candidates.py:candidate_thresholds",
-    "planning/noise.py:_around",
+    "planning/concentrated_loss.py:_around",
     "randomness/bernoulli.py:_remembered",
     "randomness/discrete_gaussian.py:_prepare_sampler",
     "randomness/guide.py:build_guide",

@@ -28,12 +28,11 @@ from sfumato.ledger.windows import budget_notes
 from sfumato.pilots import is_pilot, piloted_quote, source_within, with_goal_note
 from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.quote import Quote, for_household, make_quote
-from sfumato.planning.workload import parse_weights
 from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy, Sharing
 from sfumato.policy.rights import visible_policy
-from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice
+from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice, workload_price
 from sfumato.query.describe import QueryDescription
 from sfumato.query.types import Type
 from sfumato.question_cohorts import paying_of
@@ -155,6 +154,7 @@ class Database:
         share: object = None,
         delta: object = None,
         weights: object = None,
+        within: object = None,
         key: str | None = None,
         progress: Progress | None = None,
     ) -> list[Release]:
@@ -162,16 +162,16 @@ class Database:
 
         What they have in common is measured once, and counts and sums of the same rows by different keys agree.
         `epsilon`, or `share`, is what all may cost together; `weights` says how much each question's error counts, for
-        example [1, 1, 4]. Asking the same list again returns the same at no cost.
+        example [1, 1, 4]; `within` has margins for each question, [{"n": 25}, None], which are reached at the least
+        price. Asking the same list again returns the same at no cost.
         """
         tell = checked_progress(progress)
         tell("plan", "")
         self._check_open()
         engine, free = self.engine, RequestedPrice()
         read = self._preparation.analyse_all(questions, engine)
-        each = parse_weights(weights, len(read))
         paid = [place for place, query in enumerate(read) if query.private.groups]
-        price = RequestedPrice(epsilon, None, share, delta, weights=tuple(each[at] for at in paid) if each else ())
+        price = workload_price(RequestedPrice(epsilon, within, share, delta), weights, len(read), paid)
         found: dict[int, Release] = {}
         if paid:
             asked = self._preparation.prepare_workload([read[place] for place in paid], price, key, engine)

@@ -18,7 +18,7 @@ from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.max_norm import MaxNormPart
 from sfumato.planning.measurement_identity import MeasurementIdentity, cells_prefix, words_of
 from sfumato.planning.noise import event_of, variance_of
-from sfumato.planning.plan import Plan
+from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.prepare import Prepared
 from sfumato.release.derivation import Derivation
 from sfumato.release.receipt import receipt_from_json
@@ -160,11 +160,20 @@ def _sigma_squared(view: StoredGroup, name: str) -> Fraction:
 
 
 def _with_variances(plan: Plan, variances: Mapping[Column, Fraction], asked: Prepared) -> Plan:
-    """Return a plan with Gaussian noise of these variances, and what it costs."""
+    """Return a plan with Gaussian noise of these variances, and what it costs.
+
+    The numbers of a vector get variances in proportion to how far a person moves them: the loss of one is that of all.
+    """
+    smooth = {group.group.label for group in plan.groups if group.vector and _is_smooth(group)}
+    for group in plan.groups:
+        if group.group.label in smooth:
+            moved = {one.name: one.sensitivity.l2_squared for one in group.measured if one.name in group.vector}
+            unit = min(variances[group.group.label, name] / squared for name, squared in moved.items())
+            variances = {**variances, **{(group.group.label, name): unit * squared for name, squared in moved.items()}}
     groups = tuple(
         replace(
             group,
-            vector=(),
+            vector=group.vector if group.group.label in smooth else (),
             measured=tuple(
                 replace(
                     one,
@@ -180,12 +189,13 @@ def _with_variances(plan: Plan, variances: Mapping[Column, Fraction], asked: Pre
         for group in plan.groups
     )
     delta = asked.price_target.delta
-    moved = [
-        (one.sensitivity.l2_squared, variances[group.group.label, one.name])
-        for group in groups
-        for one in group.measured
-    ]
-    return replace(plan, groups=groups, loss=PrivacyLoss(epsilon_of(moved, delta), delta), event=event_of(groups))
+    parts = [vector for group in groups for vector in group.gaussian_parts]
+    return replace(plan, groups=groups, loss=PrivacyLoss(epsilon_of(parts, delta), delta), event=event_of(groups))
+
+
+def _is_smooth(group: GroupPlan) -> bool:
+    """Whether a vector was planned with Gaussian noise: then what refines it is one, too (proofs/null_counts.md, 1)."""
+    return all(isinstance(one.mechanism, Gaussian) for one in group.measured if one.name in group.vector)
 
 
 def _step(found: Derivation, within: Sequence[tuple[str, Fraction]]) -> Fraction:

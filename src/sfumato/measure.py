@@ -158,6 +158,8 @@ class MeasurementRequest:
     """JSON of all parameters that change what is released: they belong to the question."""
     event: Event
     loss: PrivacyLoss
+    earlier: tuple[Event, ...] = ()
+    """The events that older versions declared for the same: what they stored is returned, free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,11 +273,14 @@ def measure(
     Theorem: if `release` is, for the rows of `asked`, what `declared.event` says, then whatever anybody sees of it,
     status and receipt included, is no more; and the charge is durable before a row is read. Proof: proofs/measuring.md
     """
-    question = json.dumps(
-        ["measured", declared.tool, declared.parameters, asked.identity, to_json(declared.event)],
-        separators=(",", ":"),
-        sort_keys=True,
-    )
+    question, *older = [
+        json.dumps(
+            ["measured", declared.tool, declared.parameters, asked.identity, to_json(event)],
+            separators=(",", ":"),
+            sort_keys=True,
+        )
+        for event in (declared.event, *declared.earlier)
+    ]
     payer, version = database.payer, asked.engine.version
 
     def publish(charge: Charge, source: Source) -> str:
@@ -296,7 +301,8 @@ def measure(
         )
         return json.dumps({"receipt": receipt_to_json(receipt), "measured": released}, allow_nan=False)
 
-    charged = ChargedRelease(question, f"{declared.tool}: {asked.sql}", declared.event, declared.loss, version)
+    text = f"{declared.tool}: {asked.sql}"
+    charged = ChargedRelease(question, text, declared.event, declared.loss, version, older=tuple(older))
     return _read(payer.charge_and_publish(charged, publish))
 
 

@@ -32,7 +32,8 @@ from sfumato.planning.plan import Plan
 from sfumato.planning.planner import PriceTarget, make_plans, parse_price_target
 from sfumato.planning.price_target import StoredPlanKey
 from sfumato.planning.release_names import ReleaseNames
-from sfumato.planning.workload import parse_questions, workload_of
+from sfumato.planning.workload import parse_questions, parse_weights, workload_of
+from sfumato.planning.workload_margins import per_question, workload_target
 from sfumato.policy.canonical import tables_digest
 from sfumato.policy.describing import units_of
 from sfumato.policy.policy import Policy, Preview, fold_name
@@ -74,6 +75,14 @@ class RequestedPrice:
     """How much each question of a workload counts; () where all count the same."""
     beyond_own_cap: bool = field(default=False, kw_only=True)
     """Whether margins may cost as much as the dataset has: a request asks for more than the analyst has."""
+
+
+def workload_price(price: RequestedPrice, weights: object, questions: int, paid: Sequence[int]) -> RequestedPrice:
+    """Return the price of those questions of a workload that are paid for, from what was said of all of them."""
+    each = parse_weights(weights, questions)
+    within = None if price.within is None else per_question(price.within, questions)
+    margins = None if within is None else [within[place] for place in paid]
+    return replace(price, within=margins, weights=tuple(each[place] for place in paid) if each else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +293,12 @@ class QueryPreparer:
                     ("Leave OPTIONS(epsilon, delta) out, and say ", Setting("epsilon"), " for all of them."),
                 )
         if len(read) == 1:
-            return self.prepare_analysed(read[0], price, key, engine)
+            return self.prepare_analysed(
+                read[0],
+                replace(price, within=price.within[0] if isinstance(price.within, list) else price.within),
+                key,
+                engine,
+            )
         if any(analysed.private.first for analysed in read):
             raise UnsupportedSql(
                 "A query of this workload compares rows with a value that it measures first.",
@@ -296,7 +310,11 @@ class QueryPreparer:
         workload = workload_of([with_cohort_notes(replace(analysed.private, cohorts=cohorts)) for analysed in read])
         wanted = self._price_target(price, Options(), paying_of(engine, cohorts))
         weights = workload.group_weights(price.weights) if price.stored_plan is None else price.stored_plan.weights
-        target = replace(wanted, weights=weights)
+        target = replace(
+            wanted, weights=weights, split=price.stored_plan.split if price.stored_plan is not None else ()
+        )
+        if price.within is not None and price.stored_plan is None:
+            target = workload_target(workload, target, price.within)
         plans = make_plans(workload.combined_query, target, tuple(question.outcome for question in workload.questions))
         tables: set[str] = set().union(*(tables_read(analysed.query.relation) for analysed in read))
         digest = with_cohorts(self._tables_digest(tables), cohorts)
@@ -409,7 +427,8 @@ class QueryPreparer:
         account = None if price.stored_plan is None else price.stored_plan.account
         if account is None and price.share is not None:
             account = self._ledger.account(self._account, paying)
-        typed = (price.epsilon, price.within, price.delta)
+        within = None if isinstance(price.within, list) else price.within  # a workload reads its margins by itself
+        typed = (price.epsilon, within, price.delta)
         target = parse_price_target(
             *typed, options, self._policy.budget, self._cap(price), share=price.share, account=account
         )

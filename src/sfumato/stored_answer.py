@@ -1,11 +1,11 @@
 """What the ledger stores of an answer, and how the same answer is made again from it. Nothing is charged or read."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sfumato.accounting.event import Composed, GaussianNoise, is_refinement
+from sfumato.accounting.event import Composed, Concentrated, Event, GaussianNoise, is_refinement
 from sfumato.engines.engine import Engine
 from sfumato.errors import BadParameter, UnknownName, quote_value
 from sfumato.exact import integer
@@ -18,8 +18,8 @@ from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.planning.fingerprint import first_spelling
 from sfumato.planning.margin_targets import goal_from_json
 from sfumato.planning.measurement_identity import measurement_identity, words_of
-from sfumato.planning.plan import Plan
-from sfumato.planning.price_target import StoredPlanKey, account_of_share, price_target_to_json, weights_of
+from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.planning.price_target import StoredPlanKey, account_of_share, price_target_to_json, split_of, weights_of
 from sfumato.planning.release_names import ReleaseNames
 from sfumato.policy.policy import Policy, Sharing
 from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice
@@ -109,7 +109,11 @@ class StoredAnswer:
         """Return the question as it was asked, with the plan that it was charged for."""
         target = self.content.get("wish") or {"epsilon": str(self.entry.loss.epsilon)}
         plan = StoredPlanKey(
-            self.entry.event, account_of_share(target), self.content.get("question"), weights_of(target)
+            self.entry.event,
+            account_of_share(target),
+            self.content.get("question"),
+            weights_of(target),
+            split_of(target),
         )
         epsilon, within, share, delta = (target.get(name) for name in _PRICES)
         price = RequestedPrice(epsilon, within, share, delta, plan)
@@ -125,20 +129,9 @@ class StoredAnswer:
         refines = self.entry.refines
         if not refines or refines not in self.entry.rests_on or not isinstance(event, Composed):
             return asked
-        every = [(at, one.name) for at, group in enumerate(plan.groups) for one in group.measured]
-        fresh = [one for one in event.events if isinstance(one, GaussianNoise)]
-        if len(fresh) != len(event.events) or len(fresh) != len(every):
+        groups = refined_groups(plan.groups, event.events)
+        if groups is None:
             return asked
-        noise = {
-            place: Gaussian(one.sensitivity_squared, one.sigma_squared, one.neighbours)
-            for place, one in zip(every, fresh, strict=True)
-        }
-        groups = tuple(
-            replace(
-                group, vector=(), measured=tuple(replace(one, mechanism=noise[at, one.name]) for one in group.measured)
-            )
-            for at, group in enumerate(plan.groups)
-        )
         found = with_gaussian_noise(asked, replace(plan, groups=groups, loss=self.entry.loss, event=event), refines)
         return found if self.content.get("question") in found.fingerprint_digests else asked
 
@@ -176,6 +169,32 @@ class StoredAnswer:
                 f"Say which, for example question=1; the last is question={together}.",
             )
         return integer(place, "question", 1) - 1
+
+
+def refined_groups(groups: tuple[GroupPlan, ...], events: Sequence[Event]) -> tuple[GroupPlan, ...] | None:
+    """Return groups with the Gaussian noise of a charge that refined an answer; None where it is no such charge.
+
+    Of a vector the loss tells the variances: each is in proportion to how far a person moves the number.
+    """
+    rest, found = list(events), []
+    vectors = any(isinstance(event, Concentrated) for event in events)
+    for group in groups:
+        vector = group.vector if vectors else ()
+        noise: dict[str, Gaussian] = {}
+        for one in group.measured:
+            if one.name in noise:
+                continue
+            match rest.pop(0) if rest else None:
+                case Concentrated(rho, neighbours) if vector and one.name == vector[0]:
+                    moved = {other.name: other.sensitivity.l2_squared for other in group.measured}
+                    noise |= {name: Gaussian(moved[name], moved[name] / (2 * rho), neighbours) for name in vector}
+                case GaussianNoise(squared, variance, neighbours) if one.name not in vector:
+                    noise[one.name] = Gaussian(squared, variance, neighbours)
+                case _:
+                    return None
+        measured = tuple(replace(one, mechanism=noise[one.name]) for one in group.measured)
+        found.append(replace(group, vector=vector, measured=measured))
+    return None if rest else tuple(found)
 
 
 def with_gaussian_noise(asked: Prepared, plan: Plan, refines: str) -> Prepared:

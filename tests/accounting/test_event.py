@@ -32,6 +32,7 @@ from sfumato.accounting.event import (
     RandomizedResponse,
     RealGaussianNoise,
     RealLaplaceNoise,
+    RenyiBounded,
     Repeated,
     TreeAggregation,
     TruncatedPoissonSampled,
@@ -59,6 +60,7 @@ def leaves(relation: Neighbours) -> st.SearchStrategy[Event]:
         st.builds(BoundedRange, rationals, st.just(relation)),
         st.builds(LaplaceBounded, rationals, st.just(relation)),
         st.builds(Concentrated, rationals, st.just(relation)),
+        st.builds(RenyiBounded, rationals, st.just((3, 17)), st.tuples(rationals, rationals), st.just(relation)),
         st.builds(NonPrivate, st.just(relation)),
     ]
     if relation is ADD:

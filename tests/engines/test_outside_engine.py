@@ -13,6 +13,7 @@ import pytest
 from tests.engines.engines import DuckDBUnderLaw
 from tests.engines.test_same_answers import REFUSED, Both
 from tests.paths.shapes import SHAPES
+from tests.paths.worlds import a_world
 
 import sfumato
 from sfumato.engines.duckdb.dialect import DUCKDB
@@ -91,7 +92,7 @@ def _environment(folders: list[str]) -> dict[str, str]:
 
 @pytest.mark.usefixtures("_installed")
 def test_refusals_quotes_keys_and_exact_integers_are_those_of_the_built_in_engine(tmp_path: Path) -> None:
-    both = Both(tmp_path, MirrorUnderLaw(), 1)
+    both = Both(tmp_path, MirrorUnderLaw(), a_world(1, people=12))
     try:
         for sql in (*SHAPES, *REFUSED):
             here, there = (both.shown(engine, sql) for engine in both.engines)

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.engines.engines import ENGINES, DuckDBUnderLaw, UnderLaw
 from tests.paths.shapes import SHAPES
-from tests.paths.worlds import SCHEMA, a_world, policy, write
+from tests.paths.worlds import SCHEMA, World, a_world, policy, write
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
@@ -24,6 +24,7 @@ from sfumato.policy.reading import read_policy
 from sfumato.query.parse import parse
 
 SALT = bytes(range(32))
+TABLES = ("visits", "patients", "survey", "staff")
 REFUSED = (
     "SELECT SUM(score) FROM visits",
     "SELECT patient_id, COUNT(*) FROM visits GROUP BY 1",
@@ -40,13 +41,13 @@ RANDOM = 200
 class Both:
     """One clinic on two engines."""
 
-    def __init__(self, folder: Path, engine: UnderLaw, seed: int, **visits: int) -> None:
-        write(folder / "written", a_world(seed, people=12))
+    def __init__(
+        self, folder: Path, engine: UnderLaw, world: World, tables: Sequence[str] = TABLES, **visits: int
+    ) -> None:
+        write(folder / "written", world)
         words = policy(folder, visits=visits)
-        tables = {
-            name: pq.read_table(folder / "written" / "data" / f"{name}.parquet")
-            for name in ("visits", "patients", "survey", "staff")
-        }
+        words["tables"] = {name: words["tables"][name] for name in tables}
+        data = {name: pq.read_table(folder / "written" / "data" / f"{name}.parquet") for name in tables}
         self.policy: Policy = read_policy(words)
         del words["source"], words["ledger"]
         self.engines: list[Engine] = []
@@ -56,7 +57,7 @@ class Both:
             secret = root / "small.ledger.copy.salt"
             secret.touch(mode=0o600)
             secret.write_bytes(SALT)
-            self.engines.append(one.opened(root, words, tables))
+            self.engines.append(one.opened(root, words, data))
 
     def shown(self, engine: Engine, sql: str) -> tuple[Any, ...]:
         """Return everything that a question shows and computes: a refusal, or quote, keys and exact integers."""
@@ -104,7 +105,10 @@ def _held(group: GroupAggregates, held: Held) -> dict[tuple[Any, ...], int]:
 @pytest.fixture(scope="module", params=ENGINES[1:], ids=lambda engine: engine.dialect.name)
 def clinics(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Both]]:
     folder = tmp_path_factory.mktemp("same")
-    both = [Both(folder / "a", request.param, 1), Both(folder / "b", request.param, 2, groups_per_unit=2)]
+    both = [
+        Both(folder / "a", request.param, a_world(1, people=12)),
+        Both(folder / "b", request.param, a_world(2, people=12), groups_per_unit=2),
+    ]
     yield both
     for one in both:
         for engine in one.engines:

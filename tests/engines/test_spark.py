@@ -1,4 +1,4 @@
-"""The laws of the Spark engine, in a process of their own: a session takes long to start, and is started once."""
+"""The laws of the Spark engine, in two processes: a session takes long to start, and a process has one."""
 
 import os
 import shutil
@@ -8,12 +8,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from tests.engines.spark.running import FLAGS, LAWS
+from tests.engines.spark.running import CLUSTER, FLAGS, LAWS
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_laws_hold_on_spark() -> None:
+@pytest.mark.parametrize("laws", [LAWS, CLUSTER], ids=["one machine", "cluster"])
+def test_the_laws_hold_on_spark(laws: list[str]) -> None:
     if find_spec("pyspark") is None or shutil.which("java") is None:
         if os.environ.get("CI"):
             pytest.fail("CI tests the Spark engine: install PySpark and a Java 17 runtime")
@@ -22,5 +23,5 @@ def test_the_laws_hold_on_spark() -> None:
     path = [ROOT / "src", ROOT, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     environment = {**os.environ, **FLAGS, "PYTHONPATH": os.pathsep.join(map(str, path))}
     environment = {key: value for key, value in environment.items() if not key.startswith("PYTEST_")}
-    done = subprocess.run([*command, *LAWS], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
+    done = subprocess.run([*command, *laws], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-1000:]

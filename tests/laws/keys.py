@@ -10,12 +10,14 @@ from mpmath import mp, mpf
 from tests.laws.case import Case
 from tests.laws.divergence import real
 
+from sfumato.accounting import rdp
 from sfumato.accounting.event import LaplaceNoise, Neighbours, Repeated
 from sfumato.accounting.pld import delta_bounds
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
+from sfumato.mechanisms.renyi_selection import RenyiSelection
 from sfumato.mechanisms.threshold import Threshold
 
 Counts = tuple[int, ...]
@@ -157,6 +159,38 @@ def optimal_cases() -> tuple[Case, ...]:
     )
 
 
+def renyi_case(mechanism: RenyiSelection, epsilon: Fraction, pairs: tuple[tuple[Counts, Counts], ...]) -> Case:
+    """Outcome per key: kept or not. Delta is that of the event at an epsilon, by its Rényi losses."""
+
+    def one(count: int) -> dict[Any, Any]:
+        rate = real(mechanism.keep(count))
+        with mp.workdps(60):
+            return {True: rate, False: 1 - rate}
+
+    return Case(
+        f"Renyi {mechanism.orders} g={mechanism.groups_per_unit} {mechanism.neighbours}",
+        mechanism,
+        pairs,
+        lambda counts: independent([one(count) for count in counts]),
+        epsilon,
+        Fraction(rdp.delta(mechanism.event, epsilon)),
+    )
+
+
+def renyi_cases() -> tuple[Case, ...]:
+    delta, half, one = Fraction(1, 1000), Fraction(1, 2), Fraction(1)
+    single = RenyiSelection(delta, 1, (4,), (half,), ADD)
+    double = RenyiSelection(delta, 2, (3, 8), (half, one), ADD)
+    swap = RenyiSelection(delta, 1, (6,), (one,), REPLACE)
+    sure, last = single.units_for("0.9999"), swap.units_for("0.9999")
+    many = [0, 1, 4, 7, double.units_for("0.5"), double.units_for("0.9999") - 1]
+    return (
+        renyi_case(single, one, pairs_of(added, [(n,) for n in range(sure + 4)], 1, 1)),
+        renyi_case(double, one, pairs_of(added, list(product(many, many)), 1, 2)),
+        renyi_case(swap, one, pairs_of(replaced, list(product(range(last + 3), repeat=2)), 1, 1)),
+    )
+
+
 @cache
 def gaussian_tail(sigma_squared: Fraction, least: int) -> Any:
     """P[Z >= least], by summing up."""
@@ -222,4 +256,4 @@ def counted_cases() -> tuple[Case, ...]:
     )
 
 
-CASES: tuple[Case, ...] = (*threshold_cases(), *optimal_cases(), *counted_cases())
+CASES: tuple[Case, ...] = (*threshold_cases(), *optimal_cases(), *renyi_cases(), *counted_cases())

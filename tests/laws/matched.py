@@ -39,8 +39,8 @@ def law_of(mechanism: MatchedCount, people: People) -> dict[Any, Any]:
     gains = [(sizes[at + 1] - sizes[at]) // limits[at] for at in range(len(limits) - 1)]
     scores = []
     for at in range(len(limits)):
-        lacking = [gains[at] - mechanism.wanted] if at < len(gains) else []
-        lacking += [mechanism.wanted - gains[at - 1]] if at else []
+        lacking = [gains[at] - mechanism.wanted_gains[at]] if at < len(gains) else []
+        lacking += [mechanism.wanted_gains[at - 1] - gains[at - 1]] if at else []
         scores.append(-max(0, *lacking))
     moved = 1 if mechanism.neighbours is Neighbours.ADD_REMOVE else 2
     chances = permute_and_flip_law(scores, mechanism.epsilon / 3 / mechanism.cells / (2 * moved))

@@ -26,6 +26,7 @@ from sfumato.accounting.event import (
     RandomizedResponse,
     RealGaussianNoise,
     RealLaplaceNoise,
+    RenyiBounded,
     Repeated,
 )
 from sfumato.accounting.filter import Filter
@@ -68,6 +69,7 @@ PURE: list[Callable[[Fraction, Neighbours], Event]] = [
     lambda noise, relation: Pure(1 / noise, relation),
     lambda noise, relation: BoundedRange(1 / noise, relation),
     lambda noise, relation: LaplaceBounded(1 / noise, relation),
+    lambda noise, relation: RenyiBounded(2 / noise, (4, 32), (1 / noise**2, 8 / noise**2), relation),
     lambda noise, _: RandomizedResponse(1 / noise, 3, REPLACE),
 ]
 NOISY: list[Callable[[Fraction, Neighbours], Event]] = [

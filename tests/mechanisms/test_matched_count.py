@@ -5,6 +5,7 @@ from fractions import Fraction
 from math import sqrt
 
 import pytest
+from tests.laws.choosing import permute_and_flip_law
 from tests.laws.matched import law_of, served
 from tests.sources import HashSource
 
@@ -27,6 +28,19 @@ def test_where_one_value_of_each_person_is_enough_nearly_always_one_is_chosen() 
     assert sum(held) < TIMES
 
 
+@pytest.mark.parametrize("epsilon", ["0.1", "1", "20"])
+@pytest.mark.parametrize("most", [5, 64, 10**6])
+def test_a_limit_is_suggested_by_chance_the_less_often_the_higher_it_is(epsilon: str, most: int) -> None:
+    """Where one value of each person is enough: exact, by the law of permute-and-flip over all orders."""
+    limits = (*(1 << power for power in range((most - 1).bit_length())), most)
+    made = MatchedCount(limits, 1, Fraction(epsilon), Neighbours.ADD_REMOVE)
+    chances = permute_and_flip_law(made.scores([86] * len(limits)), made.epsilon / 6)
+    assert chances[0] >= SURE
+    for place in range(1, len(limits)):
+        assert chances[place] <= max(Fraction(37, 1000) / 4 ** (place - 1), Fraction(1, 2000) / len(limits))
+    assert sum(chances[place] for place in range(4, len(limits))) <= Fraction(13, 10_000)  # sixteen times too high
+
+
 def test_where_everybody_has_values_of_their_own_all_of_them_count() -> None:
     source, everybody = HashSource("own"), [10_000 * limit for limit in MADE.limits]
     assert {MADE.release(everybody, source)[0] for _ in range(50)} == {4}
@@ -35,7 +49,7 @@ def test_where_everybody_has_values_of_their_own_all_of_them_count() -> None:
 def test_with_high_probability_the_next_limit_would_add_less_than_is_told() -> None:
     source, sizes = HashSource("between"), [400, 560, 700, 760, 770]
     found = Counter(MADE.release(sizes, source)[0] for _ in range(TIMES))
-    told = [place for place in range(4) if sizes[place + 1] - sizes[place] < MADE.missed * MADE.limits[place]] + [4]
+    told = [place for place in range(5) if sizes[-1] - sizes[place] <= MADE.unserved(place, SURE)]
     assert sum(found[place] for place in told) / TIMES > 0.95 - FAR
 
 

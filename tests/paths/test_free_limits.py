@@ -3,6 +3,7 @@
 # ruff: noqa: S608 - questions are written by hand here, never from anybody's input
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.paths.worlds import a_world, policy, write
 
 import sfumato
 from sfumato.engines import time_limit
+from sfumato.engines.sql import public
 from sfumato.errors import EngineFailed, FreeLimit, QueryTooLarge, Refusal
 
 TEN = "(VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (0))"
@@ -22,13 +24,17 @@ DEPTS = "(SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept)"
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sfumato.Database]:
-    folder: Path = tmp_path_factory.mktemp("free")
-    write(folder, a_world(1))
-    many = pa.table({"n": pa.array(range(200_000)), "one": pa.array([1] * 200_000)})
-    pq.write_table(many, folder / "data" / "many.parquet")
-    tables: dict[str, Any] = {**policy(folder)["tables"], "many": {"public": True}}
-    with sfumato.open(policy(folder, tables=tables)) as opened:
+    with sfumato.open(_clinic(tmp_path_factory.mktemp("free"), 200_000)) as opened:
         yield opened
+
+
+def _clinic(folder: Path, rows: int) -> dict[str, Any]:
+    """Write a clinic and a public table of so many rows; return its policy."""
+    write(folder, a_world(1))
+    pq.write_table(
+        pa.table({"n": pa.array(range(rows)), "one": pa.array([1] * rows)}), folder / "data" / "many.parquet"
+    )
+    return policy(folder, tables={**policy(folder)["tables"], "many": {"public": True}})
 
 
 def _seconds(action: Callable[[], object]) -> float:
@@ -78,6 +84,26 @@ def test_public_rows_that_meet_people_are_limited(database: sfumato.Database, mo
         database.explain(
             "SELECT COUNT(*) FROM visits v JOIN (SELECT n * 2 AS n FROM many) m ON v.age = m.n", epsilon="0.5"
         )
+
+
+def test_as_many_public_rows_meet_people_as_the_limits_of_rows_and_memory_allow(tmp_path: Path) -> None:
+    """The limits are lowered: rows to 1,000, memory to what 500 rows of one number and their rank need."""
+    at_most = "SELECT COUNT(*) FROM visits v JOIN (SELECT n FROM many WHERE n < {}) m ON v.age = m.n"
+
+    def is_answered(rows: int) -> bool:
+        with suppress(FreeLimit):
+            return bool(opened.ask(at_most.format(rows), epsilon="0.1").rows())
+        return False
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(public, "MAX_MATERIALIZED_ROWS", 1000)
+        with sfumato.open(_clinic(tmp_path / "rows", 2000)) as opened:
+            assert [is_answered(rows) for rows in (999, 1000, 1001)] == [True, True, False]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(public, "MIN_MATERIALIZED_BYTES", 500 * 16)
+        patch.setattr("sfumato.engines.engine.Limits.memory_bytes", 0)
+        with sfumato.open(_clinic(tmp_path / "bytes", 2000)) as opened:
+            assert [is_answered(rows) for rows in (499, 500, 501)] == [True, True, False]
 
 
 def test_an_answer_over_public_tables_has_a_limit(database: sfumato.Database, monkeypatch: pytest.MonkeyPatch) -> None:

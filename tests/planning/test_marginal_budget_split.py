@@ -13,7 +13,7 @@ from tests.paths.worlds import a_world, policy, write
 import sfumato
 from sfumato.errors import BadParameter
 from sfumato.planning import planner
-from sfumato.planning.marginal_budget_split import _GeometricMean, geometric_error, mean_variance, weight_marginals
+from sfumato.planning.marginal_budget_split import MarginalVariances, geometric_error, mean_variance, weight_marginals
 from sfumato.planning.shared_marginals import ContingencyTable, MarginalMeasurement
 
 QUESTIONS = [
@@ -41,7 +41,7 @@ def test_no_margin_is_more_than_a_tenth_worse_than_by_itself(seed: int, power: i
     """Brute force: variances by generalised least squares over the cells of the whole table."""
     table = _random_table(Random(seed))
     count = len(table.margins)
-    problem = _GeometricMean.of(table, np.ones(count), power)
+    problem = MarginalVariances.of(table, np.ones(count), power)
     shares = problem.best()
     assert sum(shares) == pytest.approx(1)
     variances = problem.variances(np.array(shares))
@@ -70,7 +70,7 @@ def _by_least_squares(table: ContingencyTable, precisions: np.ndarray) -> list[f
 
 def test_most_goes_to_the_finest_margin_where_it_says_most_of_the_others() -> None:
     table = _table((8, 4), [(), (0,), (1,), (0, 1)])
-    problem = _GeometricMean.of(table, np.ones(4), 2)
+    problem = MarginalVariances.of(table, np.ones(4), 2)
     apart = np.sqrt(problem.variances(np.array(problem.best()))) / 4
     assert apart == pytest.approx([1.0, 0.6, 0.81, 0.31], abs=0.02)
     heavier = problem.of(table, np.array([10.0, 1, 1, 1]), 2)

@@ -17,8 +17,9 @@ from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.planning.budget_split import LAPLACE_ROOT, laplace_weights, shares
+from sfumato.planning.concentrated_loss import concentrated_loss
 from sfumato.planning.measurements import needs_of
-from sfumato.planning.noise import best_noise, concentrated_loss, expected_error, laplace_noise
+from sfumato.planning.noise import best_noise, expected_error, laplace_noise
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import make_plan
 

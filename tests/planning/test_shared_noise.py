@@ -42,6 +42,7 @@ from sfumato.randomness.max_norm import MaxNormLaw
 
 NULLABLE = COST.facts.nullable
 VISITS = group_of(asked("count"), asked("avg", COST), keys=(PUBLIC_DEPT,))
+SUMS = group_of(asked("count"), asked("sum", AGE), asked("sum", COST), keys=(PUBLIC_DEPT,))
 ADD = Neighbours.ADD_REMOVE
 FREE = Contribution(3, 3, False, False)
 
@@ -136,7 +137,7 @@ def test_counts_and_sums_share_their_noise_in_every_margin_of_one_table() -> Non
 
 
 def test_it_is_one_event_of_the_whole_price() -> None:
-    plan = make_plan(private_of(VISITS), price("0.5", 0))
+    plan = make_plan(private_of(SUMS), price("0.5", 0))
     assert plan.event == Composed((Pure(Fraction(1, 2), ADD),))
     assert len(plan.groups[0].joint_noise_measurements) == 3
     assert make_quote(plan).margins["a1"] == plan.groups[0].measured[0].mechanism.margin(Fraction(95, 100))
@@ -148,14 +149,14 @@ def test_it_is_one_event_of_the_whole_price() -> None:
 def test_noise_is_shared_where_it_errs_less_for_what_is_charged(delta: str, epsilon: str, together: bool) -> None:
     """Of many small questions a ledger counts the Rényi losses, which noise of their own has less of."""
     wish = replace(price(epsilon, delta), max_loss=PrivacyLoss(Fraction(3), Fraction(delta)))
-    plans = make_plans(private_of(VISITS), wish)
+    plans = make_plans(private_of(SUMS), wish)
     assert [bool(plan.groups[0].joint_noise_measurements) for plan in plans] == [together, not together]
     assert choose_plan(plans, Filter(Fraction(3), Fraction(delta)), None, epsilon=wish.epsilon) is plans[0]
 
 
 def test_an_account_that_cannot_pay_for_the_preferred_noise_gets_the_other() -> None:
     wish = replace(price("0.5", "1e-6"), max_loss=PrivacyLoss(Fraction(3), Fraction(1, 10**6)))
-    shared, alone = make_plans(private_of(VISITS), wish)
+    shared, alone = make_plans(private_of(SUMS), wish)
     account = Filter(Fraction(3), Fraction(1, 10**6))
     for _ in range(20):
         account = account.charge(GaussianNoise(1, Fraction(70), ADD))  # only its Rényi losses count from now on

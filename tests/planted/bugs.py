@@ -281,7 +281,7 @@ BUGS: tuple[Bug, ...] = (
     planned(
         "Gaussian noise planned at twice the loss",
         "exact",
-        ("planning/noise.py", "    exact = Fraction(bound)\n", "    exact = 2 * Fraction(bound)\n"),
+        ("planning/concentrated_loss.py", "    exact = Fraction(bound)\n", "    exact = 2 * Fraction(bound)\n"),
     ),
     planned(
         "replace counted as add-remove",

@@ -2,6 +2,7 @@
 
 from tests.planted.approvals_bugs import APPROVALS_BUGS
 from tests.planted.bars_bugs import BARS_BUGS
+from tests.planted.beside_bugs import BESIDE_BUGS
 from tests.planted.budget_bugs import BUDGET_BUGS
 from tests.planted.bug import Bug
 from tests.planted.charge_bugs import CHARGE_BUGS
@@ -33,9 +34,12 @@ from tests.planted.refine_bugs import REFINE_BUGS
 from tests.planted.reloading_bugs import RELOADING_BUGS
 from tests.planted.running_bugs import RUNNING_BUGS
 from tests.planted.selected_keys_bugs import SELECTED_KEYS_BUGS
+from tests.planted.selection_bugs import SELECTION_BUGS
 from tests.planted.server2_bugs import SERVER2_BUGS
 from tests.planted.server_bugs import SERVER_BUGS
 from tests.planted.size2_bugs import SIZE2_BUGS
+from tests.planted.sizes_bugs import SIZES_BUGS
+from tests.planted.synthesis_bugs import SYNTHESIS_BUGS
 from tests.planted.two_owners_bugs import TWO_OWNERS_BUGS
 from tests.planted.vector_bugs import VECTOR_BUGS
 from tests.planted.views_bugs import VIEWS_BUGS
@@ -55,6 +59,7 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *WIRE_BUGS,
     *CLIENT_BUGS,
     *SELECTED_KEYS_BUGS,
+    *SELECTION_BUGS,
     *MARKS_BUGS,
     *SERVER_BUGS,
     *PLANNING_BUGS,
@@ -80,7 +85,10 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *TWO_OWNERS_BUGS,
     *SERVER2_BUGS,
     *SIZE2_BUGS,
+    *SIZES_BUGS,
     *REFINE_BUGS,
     *OWNERS_BUGS,
     *PILOTS_BUGS,
+    *BESIDE_BUGS,
+    *SYNTHESIS_BUGS,
 )

@@ -25,8 +25,8 @@ NUMBERS2_BUGS: tuple[Bug, ...] = (
         _REUSED,
         (
             "release/marginal_consistency.py",
-            "[made.get((label, name)) or _own(label, name, found) for name in one.steps]",
-            "[_own(label, name, found) for name in one.steps]",
+            "[(made.get((label, name)) or _own(label, name, found), sign) for name, sign in one.terms]",
+            "[(_own(label, name, found), sign) for name, sign in one.terms]",
         ),
     ),
     planned(
@@ -34,7 +34,7 @@ NUMBERS2_BUGS: tuple[Bug, ...] = (
         _REUSED,
         (
             "planning/view_signature.py",
-            "                own[name] = own.get(name, 0) - times\n",
+            "                own[name] = own.get(name, 0) - each * times\n",
             "                own[name] = own.get(name, 0) + 0 * times\n",
         ),
     ),
@@ -43,13 +43,23 @@ NUMBERS2_BUGS: tuple[Bug, ...] = (
         _BOUNDS,
         (
             "release/bounding/tail_counts.py",
-            "    return min(evident + _STEPS_ABOVE_EVIDENCE, last)\n",
-            "    return max(evident, last)\n",
+            "_FALSE_EVIDENCE) + _STEPS_ABOVE_EVIDENCE, last)\n",
+            "_FALSE_EVIDENCE) + last, last)\n",
         ),
     ),
     planned(
         "a bound is taken at which hardly a group appears",
         _BOUNDS,
         ("release/bounding/selection.py", "_LARGE_GROUPS = 32\n", "_LARGE_GROUPS = 4\n"),
+    ),
+    planned(
+        "every bound is sure by as many people as the first",
+        _BOUNDS,
+        ("release/bounding/tail_counts.py", "min(chance / 2, chance * ratio)", "chance / 2"),
+    ),
+    planned(
+        "a limit of different values far above the others needs no more than the next",
+        "tests/mechanisms/test_matched_count.py",
+        ("mechanisms/matched_count.py", "/ _FALSE_LIMIT_DECAY**place, least)", ", least)"),
     ),
 )

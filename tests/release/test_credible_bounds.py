@@ -11,6 +11,7 @@ from tests.statistical.levels import plan_for
 from sfumato.planning.bounding.selection import histogram_of, laplace_noise_of
 from sfumato.release.bounding.selection import select_bound
 from sfumato.release.bounding.tail_counts import estimate_tail_counts
+from sfumato.release.intervals.noise_law import quantile_of_sum
 
 LEVELS = np.array([2.0**place for place in range(21)])
 
@@ -55,6 +56,24 @@ def test_evidence_grows_with_the_bound(scale: float) -> None:
     for number in (30 * scale, 300 * scale):  # and people who are there are found, however high
         there = exact + np.append(np.zeros(20), number) + rng.laplace(0, scale, len(LEVELS))
         assert estimate_tail_counts(there, LEVELS, scale).credible == 20
+
+
+@pytest.mark.parametrize("scale", [5.0, 50.0])
+@pytest.mark.parametrize("place", [16, 18, 20])
+def test_what_one_noise_in_ten_thousand_suggests_far_above_is_not_believed(place: int, scale: float) -> None:
+    """With a million rows there are twenty bounds, and each gets its own noise: one answer in 1,000 took such a bound.
+
+    What noise reaches once in 10,000 times at a bound of 65,536 or more is taken for noise; what it reaches once in
+    10,000 times 2 to the power of the place is not.
+    """
+    parts = np.array([21.0 - place])
+    exact = np.array([20_000.0, 4000, 300, *[0] * 18])
+    for tail, believed in ((1e-4, False), (1e-4 / 2**place, True)):
+        there = exact.copy()
+        there[place] += 1.001 * scale * quantile_of_sum(2 * parts, 12 * parts, np.zeros(1), tail)[0]
+        found = estimate_tail_counts(there, LEVELS, scale)
+        assert (found.credible >= place) == believed
+        assert (found.mean[place] > 1) == believed
 
 
 def test_nothing_is_too_far_above_where_nothing_is_evident() -> None:

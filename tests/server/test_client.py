@@ -60,6 +60,9 @@ def test_questions_asked_together_travel_too(remote: RemoteDatabase, local: sfum
     assert [one.rows() for one in far] == [one.rows() for one in near]
     assert [one.intervals("0.9") for one in far] == [one.intervals("0.9") for one in near]
     assert {one.receipt.id for one in (*far, *near)} == {remote.history()[0].receipt}
+    margins = [{"n": 500}, None]
+    far, near = (one.ask_all([COUNT, BY_DEPT], within=margins) for one in (remote, local))
+    assert [one.rows() for one in far] == [one.rows() for one in near]
     far, near = (one.ask_all([COUNT, BY_DEPT], epsilon="0.3", weights=[9, 1]) for one in (remote, local))
     assert [one.rows() for one in far] == [one.rows() for one in near]
     assert {one.receipt.id for one in (*far, *near)} == {remote.history()[0].receipt}

@@ -15,10 +15,14 @@ from tests.sources import HashSource
 
 import sfumato
 from sfumato.accounting import pld
-from sfumato.accounting.event import GaussianNoise
+from sfumato.accounting.event import GaussianNoise, Neighbours
+from sfumato.accounting.loss import PrivacyLoss
 from sfumato.database import Database
 from sfumato.errors import BadParameter, BudgetExhausted, Refusal, UnitRevealed, UnknownName, UnsupportedSql
-from sfumato.synthesis.synthesize import synthesize
+from sfumato.measure import MeasurementRequest, measure, prepare_measurement
+from sfumato.synthesis.declared import select_declared_columns
+from sfumato.synthesis.selecting import make_selection
+from sfumato.synthesis.synthesize import _pack_tables, synthesize
 from sfumato.synthesis.synthetic import Synthetic
 
 COLUMNS = ["age", "dept", "cost", "day", "urgent"]
@@ -236,3 +240,44 @@ def test_an_analyst_spends_their_own(tmp_path: Path) -> None:
         assert 0 < spent(database) < 1
         with pytest.raises(BudgetExhausted):
             measured(database, ["urgent"], epsilon="3")
+
+
+def test_a_wide_table_is_charged_once_and_comes_back_and_so_does_one_of_an_older_version(tmp_path: Path) -> None:
+    """Up to 0.14 the rounds of a selection had one price: what was stored then is still known, with its own noise."""
+    names = [f"c{at}" for at in range(18)]
+    (tmp_path / "data").mkdir()
+    random = np.random.default_rng(1)
+    table = {"person": list(range(60))} | {name: random.integers(0, 12, 60).tolist() for name in names}
+    parquet.write_table(pa.table(table), tmp_path / "data" / "wide.parquet")
+    declared = {name: {"type": "integer", "bounds": [0, 11]} for name in names} | {"person": {"type": "integer"}}
+    said: dict[str, object] = {
+        "source": f"parquet:{tmp_path / 'data'}",
+        "ledger": f"sqlite:{tmp_path / 'wide.ledger'}",
+        "budget": {"epsilon": 4, "delta": "1e-6"},
+        "tables": {"wide": {"unit": "person", "rows_per_unit": 1, "columns": declared}},
+    }
+    given: dict[str, Any] = {"columns": names, "epsilon": 1, "delta": "1e-6", "rows": 20}
+    with sfumato.open(said) as db:
+        found = synthesize(db, "wide", **given)
+        used = db.budget().used
+        again = synthesize(db, "wide", **given)
+        assert (again.marginals, again.receipt, db.budget().used) == (found.marginals, found.receipt, used)
+        assert again.table().equals(found.table())
+        assert found.adaptive
+        assert len(set(found._measured.sigma_squared)) > 2  # rounds became dearer, and each keeps its own noise
+        plan = make_selection((12,) * 18, Fraction(2), Fraction(1, 10**6), 1, Neighbours.ADD_REMOVE)
+        asked = prepare_measurement(db, select_declared_columns(db, "wide", names)[1])
+        marginals = [(axis,) for axis in range(18)] + [(0, 1)]
+        stored = {
+            "marginals": marginals,
+            "counts": _pack_tables([np.full([12] * len(axes), 12 ** (2 - len(axes))) for axes in marginals]),
+            "seed": "00" * 16,
+        }
+        loss = PrivacyLoss(Fraction(2), Fraction(1, 10**6))
+        request = MeasurementRequest("synthesize", {"sizes": (12,) * 18}, plan.earlier.event, loss)
+        measure(db, asked, request, lambda _: stored)
+        used = db.budget().used
+        older = synthesize(db, "wide", **given | {"epsilon": 2})
+        assert db.budget().used == used
+        assert np.allclose(older.marginal(["c0", "c1"]).counts, 1)
+        assert set(older._measured.sigma_squared) == {plan.earlier.one_way, plan.earlier.pair}

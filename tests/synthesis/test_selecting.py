@@ -1,7 +1,9 @@
 """Where all pairs do not fit they are chosen: scores move by at most what was declared, and the event is public."""
 
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,16 +11,20 @@ from tests.sources import HashSource
 from tests.synthesis.tables import made
 
 from sfumato.accounting import pld, zcdp
-from sfumato.accounting.event import Neighbours
+from sfumato.accounting.event import Concentrated, Neighbours
 from sfumato.errors import BadParameter
-from sfumato.synthesis.counting import count_marginal
+from sfumato.mechanisms.exponential import Exponential
+from sfumato.randomness.source import Source
+from sfumato.synthesis.combining import combine
+from sfumato.synthesis.counting import count_marginal, with_noise
+from sfumato.synthesis.design import sensitivity_squared
 from sfumato.synthesis.selecting import (
     MAX_FULLY_PAIRED_COLUMNS,
     all_pairs_fit,
     make_selection,
-    marginal_score,
+    misfit,
+    predict_pairs,
     select,
-    tree_pairs,
 )
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
@@ -30,11 +36,85 @@ def test_the_declared_event_costs_at_most_the_price_and_uses_three_quarters(rows
     selection = make_selection((6,) * 5, Fraction(1), Fraction(1, 10**6), rows, neighbours)
     assert zcdp.epsilon(selection.event, "1e-6") <= 1
     assert selection.moved == rows * (2 if neighbours is REPLACE else 1)
+    assert selection.squared == sensitivity_squared(rows, neighbours)
     if rows == 1:
         assert 0.75 <= pld.bounds(selection.event, "1e-6")[1] <= 1
 
 
-def test_one_row_moves_a_score_by_at_most_one_up_or_down() -> None:
+class _Transcript:
+    """Records what each round does, and makes measurements up: everything a round may see."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, surprise: Callable[[int], bool]) -> None:
+        self.choices: list[Fraction] = []
+        self.measured: list[Fraction] = []
+        self.surprise = surprise
+        given = Exponential.release
+
+        def choose(mechanism: Exponential, scores: object, source: Source) -> int:
+            self.choices.append(mechanism.epsilon)
+            assert mechanism.sensitivity == 3
+            return given(mechanism, scores, source)
+
+        monkeypatch.setattr(Exponential, "release", choose)
+
+    def measure(self, axes: tuple[int, ...], variance: Fraction) -> Any:
+        self.measured.append(variance)
+        shape = tuple(SMALL[axis] for axis in axes)
+        same = np.full(shape, 10**6 // int(np.prod(shape)), dtype=np.int64)
+        odd = len(axes) == 2 and self.surprise(len(self.choices))
+        return same + 40_000 * (1 - 2 * (np.indices(shape).sum(axis=0) % 2)) if odd else same
+
+
+SMALL = (4,) * 7
+
+
+@pytest.mark.parametrize(
+    "surprise",
+    [lambda _: True, lambda _: False, lambda at: at % 3 == 1, lambda at: at < 9, lambda at: at != 2],
+    ids=["always", "never", "sometimes", "first", "but once"],
+)
+def test_rounds_spend_what_was_declared_whatever_they_see(
+    monkeypatch: pytest.MonkeyPatch, surprise: Callable[[int], bool]
+) -> None:
+    selection = make_selection(SMALL, Fraction(1), Fraction(1, 10**6), 3, ADD)
+    seen = _Transcript(monkeypatch, surprise)
+    marginals, variances, _ = select(
+        selection,
+        SMALL,
+        lambda axes: np.zeros([SMALL[axis] for axis in axes], dtype=np.int64),
+        seen.measure,
+        HashSource(2),
+    )
+    spent = sum(epsilon**2 / 8 for epsilon in seen.choices) + sum(9 / (2 * variance) for variance in seen.measured)
+    assert isinstance(selection.event, Concentrated)
+    assert Fraction(999, 1000) * selection.event.rho <= spent <= selection.event.rho  # exact fractions
+    assert list(variances) == seen.measured
+    assert len(seen.choices) == len(marginals) - len(SMALL) <= selection.rounds
+    assert variances[len(SMALL) :] == sorted(variances[len(SMALL) :], reverse=True)  # never noisier
+
+
+def test_a_large_table_gets_more_pairs_than_a_small_one() -> None:
+    random, sizes = np.random.default_rng(7), (3,) * 8
+    selection = make_selection(sizes, Fraction(1), Fraction(1, 10**6), 1, ADD)
+    found = []
+    for people in (500, 200_000):
+        base = random.integers(0, 3, people)
+        codes = [np.where(random.random(people) < 0.4, base, random.integers(0, 3, people)) for _ in sizes]
+
+        source = HashSource(people)
+
+        def exact(axes: tuple[int, ...], codes: list[Any] = codes) -> Any:
+            return count_marginal(codes, axes, sizes)
+
+        def noisy(axes: tuple[int, ...], variance: Fraction, codes: list[Any] = codes, luck: Source = source) -> Any:
+            return with_noise(exact(axes, codes), 1, variance, ADD, luck)
+
+        marginals, _, _ = select(selection, sizes, exact, noisy, source)
+        found.append(len(set(marginals)) - len(sizes))
+    assert found[0] < found[1]
+
+
+def test_one_row_moves_a_misfit_by_at_most_one_up_or_down() -> None:
     sizes, random = (2, 3), np.random.default_rng(3)
     cells = list(product(range(2), range(3)))
     moves = set()
@@ -42,13 +122,13 @@ def test_one_row_moves_a_score_by_at_most_one_up_or_down() -> None:
         rows = [cells[place] for place in random.integers(0, 6, 8)]
         model = random.normal(1.3, 2.0, sizes)
         codes = [np.array([row[axis] for row in rows]) for axis in range(2)]
-        before = marginal_score(count_marginal(codes, (0, 1), sizes), model, Fraction(2))
+        before = misfit(count_marginal(codes, (0, 1), sizes), model)
         for cell in cells:
             more = [np.append(code, cell[axis]) for axis, code in enumerate(codes)]
-            moves.add(marginal_score(count_marginal(more, (0, 1), sizes), model, Fraction(2)) - before)
+            moves.add(misfit(count_marginal(more, (0, 1), sizes), model) - before)
         for gone in range(8):
             fewer = [np.delete(code, gone) for code in codes]
-            moves.add(marginal_score(count_marginal(fewer, (0, 1), sizes), model, Fraction(2)) - before)
+            moves.add(misfit(count_marginal(fewer, (0, 1), sizes), model) - before)
     assert moves == {-1, 1}
 
 
@@ -59,7 +139,7 @@ def test_all_pairs_are_measured_where_they_fit() -> None:
     assert not all_pairs_fit((2000, 2000, 2))
 
 
-def test_the_strongest_pair_is_chosen_and_what_was_measured_is_not_chosen_again() -> None:
+def test_the_strongest_pair_is_chosen_first() -> None:
     random = np.random.default_rng(4)
     base = random.integers(0, 4, 5000)
     codes = [base, random.integers(0, 4, 5000), (base + (random.random(5000) < 0.1)) % 4, random.integers(0, 4, 5000)]
@@ -73,19 +153,19 @@ def test_the_strongest_pair_is_chosen_and_what_was_measured_is_not_chosen_again(
     )
     assert marginals[:4] == [(0,), (1,), (2,), (3,)]
     assert marginals[4] == (0, 2)
-    assert len(set(marginals)) == len(marginals) == 4 + selection.rounds
     assert len(variances) == len(tables) == len(marginals)
 
 
-def test_pairs_of_a_tree_are_exact() -> None:
+def test_pairs_of_a_tree_are_exact_and_measured_pairs_are_as_estimated() -> None:
     random, sizes = np.random.default_rng(5), (2, 3, 2)
     first = random.dirichlet(np.ones(6)).reshape(2, 3)
     second = random.dirichlet(np.ones(2), 3)
     whole = 10**7 * first[:, :, None] * second[None, :, :]
     marginals = [(0,), (1,), (2,), (0, 1), (1, 2)]
     tables = [np.rint(whole.sum(axis=tuple({0, 1, 2} - set(axes)))).astype(np.int64) for axes in marginals]
-    found = tree_pairs(sizes, marginals, [Fraction(1)] * 5, tables, [(0, 2)])
+    found = predict_pairs(combine(sizes, marginals, [Fraction(1)] * 5, tables), [(0, 2), (0, 1)])
     assert np.allclose(found[0, 2], whole.sum(axis=1), rtol=1e-3)
+    assert np.allclose(found[0, 1], tables[3], rtol=1e-3)
 
 
 def test_a_wide_table_is_chosen_from_and_says_so() -> None:
@@ -94,12 +174,13 @@ def test_a_wide_table_is_chosen_from_and_says_so() -> None:
     domain = {name: list(range(10)) for name in data}
     wide = made(HashSource("wide"), data=data, domain=domain, rows=50, seconds="0.2")
     assert wide.adaptive
-    assert len(wide.marginals) == 2 * len(SIZES) - 1
+    assert len(wide.marginals) > len(SIZES)
     assert wide.table().num_rows == 50
     answer = wide.sql("SELECT COUNT(*) FROM t WHERE c1 = 2")
     assert any("approximate" in note for note in answer.notes)
     nobody = made(HashSource("wide"), data={name: [] for name in data}, domain=domain, rows=50, seconds="0.2")
-    assert (nobody.event, len(nobody.marginals), repr(nobody)) == (wide.event, len(wide.marginals), repr(wide))
+    assert (nobody.event, nobody.loss, nobody.columns) == (wide.event, wide.loss, wide.columns)
+    assert nobody.table().num_rows == 50
 
 
 def test_what_cannot_be_chosen_is_refused() -> None:

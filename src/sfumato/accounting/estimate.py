@@ -18,6 +18,7 @@ from sfumato.accounting.event import (
     RandomizedResponse,
     RealGaussianNoise,
     RealLaplaceNoise,
+    RenyiBounded,
     Repeated,
     TreeAggregation,
 )
@@ -49,6 +50,9 @@ def estimated_loss(event: Event, otherwise: Callable[[Event], Estimate]) -> Esti
         case Concentrated(exact, _):
             slope = float_above(exact)
             return lambda order: slope * order
+        case RenyiBounded(bound, _, _, _):
+            known, response = event.loss_at, pure_estimate(float_above(bound))
+            return lambda order: min(float_above(known(Fraction(order))), response(order))
         case BoundedRange(bound, _):
             width = float_above(bound)
             return _bounded_range(width)

@@ -21,6 +21,7 @@ from sfumato.accounting.event import (
     Pure,
     RandomizedResponse,
     RealLaplaceNoise,
+    RenyiBounded,
     Repeated,
     TreeAggregation,
     TruncatedPoissonSampled,
@@ -59,7 +60,7 @@ def epsilon(event: Event) -> Fraction | float:
             return Fraction(sensitivity) / scale  # [GRS12]
         case Pure(bound, _) | RandomizedResponse(bound, _, _):
             return bound
-        case LaplaceBounded(bound, _):
+        case LaplaceBounded(bound, _) | RenyiBounded(bound, _, _, _):
             return bound
         case LaplaceRefinement():
             return event.added_loss  # [proofs/refinement.md, 2]

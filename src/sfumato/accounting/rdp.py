@@ -32,6 +32,7 @@ from sfumato.accounting.event import (
     RandomizedResponse,
     RealGaussianNoise,
     RealLaplaceNoise,
+    RenyiBounded,
     Repeated,
     TreeAggregation,
     TruncatedPoissonSampled,
@@ -195,6 +196,8 @@ def leaf_loss(event: Event, order: Fraction) -> Fraction | float:
             return order * squared / (2 * sigma_squared)  # [M17, Prop. 7]; integer noise: [CKS20, Prop. 5]
         case Concentrated(rho, _):
             return order * rho  # [BS16, Def. 1.1]
+        case RenyiBounded(bound, _, _, neighbours):
+            return min(event.loss_at(order), leaf_loss(Pure(bound, neighbours), order))
         case BoundedRange(bound, _):
             if bound == 0:
                 return Fraction(0)

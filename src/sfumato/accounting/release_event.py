@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from fractions import Fraction
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar, get_type_hints
 
 from sfumato.errors import BadParameter, MalformedEvent, quote_value
@@ -229,6 +230,47 @@ class Concentrated:
 
     def __post_init__(self) -> None:
         read_fields(self)
+
+
+@dataclass(frozen=True, slots=True)
+class RenyiBounded:
+    """A release known only by its bounds: epsilon-DP, and at each of the orders of no more than that Rényi loss.
+
+    Orders are integers above 1 that rise. At other orders its loss follows from these. Proof: proofs/rdp.md, Lemma 7
+    """
+
+    kind: ClassVar[str] = "renyi-bounded"
+    epsilon: Fraction
+    orders: tuple[int, ...]
+    losses: tuple[Fraction, ...]
+    neighbours: Neighbours
+
+    def __post_init__(self) -> None:
+        read_fields(self)
+        if not self.orders or len(self.orders) != len(self.losses):
+            raise BadParameter(
+                "orders and losses differ in length, or are empty.",
+                "Each order needs the loss that is known there.",
+                "Give as many losses as orders.",
+            )
+        if self.orders[0] < 2 or any(after <= before for before, after in pairwise(self.orders)):
+            raise BadParameter(
+                f"orders = {quote_value(self.orders)} do not rise from 2 on.",
+                "A Rényi loss is known at orders above 1, each of them named once.",
+                "Write them in order, for example (8, 23).",
+            )
+
+    def loss_at(self, order: Fraction) -> Fraction:
+        """Return a bound of the loss at an order, from those that are known: (α - 1)D_α is convex in α."""
+        if order <= self.orders[0]:
+            return min(self.losses[0], self.epsilon)  # losses do not fall with the order
+        moments = [(known, (known - 1) * loss) for known, loss in zip(self.orders, self.losses, strict=True)]
+        last, most = moments[-1]
+        moment = most + (order - last) * self.epsilon
+        for (left, low), (right, high) in pairwise(moments):
+            if left < order <= right:
+                moment = low + (high - low) * (order - left) / (right - left)
+        return min(moment / (order - 1), self.epsilon)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from sfumato.accounting.event import (
     RandomizedResponse,
     RealGaussianNoise,
     RealLaplaceNoise,
+    RenyiBounded,
     Repeated,
     TreeAggregation,
     TruncatedPoissonSampled,
@@ -111,6 +112,8 @@ def _rho(event: Event) -> Fraction | float:
         case LaplaceRefinement():
             return _of_pure(event.conditional_loss)
         case LaplaceBounded() | LaplaceNoise() | RealLaplaceNoise() | Pure() | RandomizedResponse() | NonPrivate():
+            return _of_pure(epsilon_or_infinity(event))
+        case RenyiBounded():  # its losses are known at a few orders, and zCDP asks for all of them
             return _of_pure(epsilon_or_infinity(event))
         case PoissonSampled(1, inner):
             return _rho(inner)  # everybody is sampled

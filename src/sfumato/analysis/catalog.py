@@ -43,6 +43,8 @@ class Field:
     """Within one person its values are numbered in the copy, in the order in which cells are kept."""
     has_value_counts: bool = False
     """The copy says in each row in how many rows of the same person it has a value."""
+    has_value_multiplicities: bool = False
+    """The copy says in the first row of a person with a value how many rows have it, and 0 in the others."""
     has_bound_index: bool = False
     """The copy says in each row at which levels it counts, by how many of its person have a value up to it."""
     has_running_total: bool = False

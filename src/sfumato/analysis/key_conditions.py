@@ -10,6 +10,7 @@ def condition_on_keys(relation: GroupBy) -> Expression | None:
 
     Every row of a group fulfils it, so a group that does not has no rows, whatever the data. A condition on one key
     leaves fewer values of that key; only an OR of conditions on several leaves combinations of them.
+    Proof: proofs/lineage.md (§7)
     """
     keys = {key.expression: Column(relation.label, key.name, key.expression.type) for key in relation.keys}
     names = {shown: key for shown, key in keys.items() if isinstance(shown, Column)}

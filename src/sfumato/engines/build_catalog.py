@@ -4,7 +4,7 @@ Every value of a private column lies in the range of its `Facts` and, where the 
 the copy was written so.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from fractions import Fraction
@@ -15,7 +15,7 @@ from sfumato.analysis.catalog import REMOVED, Catalog, Field, PublicData, Table
 from sfumato.analysis.keys import MAX_GROUP_CELLS
 from sfumato.analysis.private_query import Cell
 from sfumato.engines.sql.column import keeps_outside
-from sfumato.engines.sql.names import OWNERS, PATH_UNIT
+from sfumato.engines.sql.names import OWNERS, PATH_UNIT, value_multiplicity_column
 from sfumato.language.cost_limits import MAX_DECLARED_CELLS
 from sfumato.language.facts import STORED_LIMIT, Facts, Kind, Outside
 from sfumato.language.rel_nodes import ScanNode
@@ -48,6 +48,8 @@ MAX_RANKED_KEY_COLUMNS = 8
 """So many declared keys of a table are numbered: each costs a hash for every kept row."""
 MAX_RANKED_OTHER_COLUMNS = 3
 """So many columns whose values nobody listed are numbered besides."""
+MAX_MULTIPLIED_COLUMNS = 3
+"""So many columns without public values say in how many rows of a person a value is: each is grouped by once more."""
 _OTHERS = (ColumnType.TEXT, ColumnType.INTEGER, ColumnType.DATE)
 """The types of columns that people group by though their values are not listed, the likeliest first."""
 _NUMBERS = (ColumnType.INTEGER, ColumnType.DECIMAL)
@@ -68,6 +70,9 @@ class CopySchema(Protocol):
 
     def columns(self, table: DeclaredTable) -> Sequence[tuple[Column, str]]:
         """Return the columns of a public table that a query may use, and their names in the copy."""
+
+    def hidden_columns(self, table: DeclaredTable) -> Collection[str]:
+        """Return the columns of a private table that no query can name, where the copy is this engine's own."""
 
     def keys(self, column: Column, reference: Reference, most: int) -> list[Cell]:
         """Return the keys that a private column takes from a public table, on the column's own grid: `most` of them."""
@@ -134,6 +139,20 @@ def numbered_keys(table: DeclaredTable) -> list[Column]:
         cut[:MAX_RANKED_KEY_COLUMNS]
         + _other_keys([column for column in keys if column.values is None], most)[:MAX_RANKED_OTHER_COLUMNS]
     )
+
+
+def multiplied_keys(table: DeclaredTable) -> list[Column]:
+    """Return the columns without public values of which a copy may say in how many rows a person has each value.
+
+    They are texts without listed values, then integers and days without bounds. Where there are `numbered_keys`, none.
+    """
+    if numbered_keys(table) or most_rows(table) == 1 or isinstance(table.unit, RowUnit):
+        return []
+    own = table.unit.column if isinstance(table.unit, UnitColumn) else None
+    keys = [column for column in table.columns if column.type in _OTHERS and column.name != own]
+    free = [column for column in keys if column.values is None and column.bounds is None and not column.unique]
+    free = sorted(free, key=lambda column: (_OTHERS.index(column.type) > 0, fold_name(column.name)))
+    return free[:MAX_MULTIPLIED_COLUMNS]
 
 
 def _other_keys(columns: Sequence[Column], most: int) -> list[Column]:
@@ -256,6 +275,7 @@ def _private_table(table: DeclaredTable, copies: CopySchema) -> Table:
     fields = []
     numbered, counted = numbered_keys(table), counted_columns(table)
     levelled, summed = levelled_columns(table), summed_columns(table)
+    hidden = copies.hidden_columns(table) if (multiplied := multiplied_keys(table)) else ()
     for column in table.columns:
         if column is own:
             facts = Facts(Type(own.type), Kind.UNIT, nullable=False)
@@ -273,6 +293,7 @@ def _private_table(table: DeclaredTable, copies: CopySchema) -> Table:
                 has_too_many_cells=cells is None and isinstance(column.values, Reference),
                 has_value_ranks=column in numbered,
                 has_value_counts=column in counted,
+                has_value_multiplicities=column in multiplied and value_multiplicity_column(column.name) in hidden,
                 has_bound_index=column in levelled,
                 has_running_total=column in summed,
                 bounds_chosen=free,

@@ -1,5 +1,6 @@
 """What the path needs of an engine: a catalog, statements before the charge, exact and secret integers after it."""
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ Histograms = Mapping[str, GroupAggregates]
 
 SelectedBounds = Mapping[str, int]
 """The index of the threshold that was selected, by the label of the selection."""
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 Progress = Callable[[str, str], None]
 """Is told the phase and the table. There are no counts: how many rows there are is a secret."""
@@ -66,6 +70,12 @@ class Limits:
     threads: int | None = None
     temp: Path | None = None
     """The folder in which private folders for spilled rows are made; None: beside the copy."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """The memory in bytes; 2 GiB where it reads as no size."""
+        match = _SIZE.fullmatch(self.memory.strip())
+        return int(float(match[1]) * _UNITS[match[2].upper()]) if match else 2 << 30
 
 
 @dataclass(frozen=True, slots=True)

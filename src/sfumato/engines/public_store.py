@@ -124,7 +124,7 @@ class PublicStore:
         tables = DuckDBTables(policy, registered.tables, self._reader.rows, elsewhere=True)
         self._tables, _ = tables.relations()
         self.version = registered.version
-        self.public = PublicTables(self._tables, self._reader.rows, DUCKDB, SHELF)
+        self.public = PublicTables(self._tables, self._reader.rows, DUCKDB, SHELF, brought=True)
         self.catalog = build_catalog(policy, tables, self.public)
 
     def ready(self) -> None:

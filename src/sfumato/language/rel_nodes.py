@@ -44,7 +44,8 @@ class ScanNode:
     counts, by rows and by sums. `chosen` names the columns (above) whose bounds each question chooses, `rows_chosen`
     says that it chooses how many rows count, and `groups_chosen` in how many groups people count; where ranks are drawn
     for all units, the columns hold RANK. `totals` names columns (above) with the most that one person adds to a sum of
-    each, in steps. `has_no_removed_table` says that no other table tells who lost rows.
+    each, in steps. `has_no_removed_table` says that no other table tells who lost rows. `multiplied` names the columns
+    (in the copy) of which the first row of a person with a value says how many rows have it, and the others 0.
     """
 
     table: str
@@ -62,6 +63,7 @@ class ScanNode:
     has_no_removed_table: bool = False
     rows_chosen: bool = False
     groups_chosen: bool = False
+    multiplied: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The margin of a sum of independent Laplace noises of one scale."""
+"""The margin of a sum of independent Laplace noises."""
 
 from fractions import Fraction
 from math import exp, factorial, floor
@@ -23,6 +23,26 @@ def margin_of_sum(scale: Fraction, count: int, confidence: Fraction) -> int:
         middle = (low + high) / 2
         low, high = (middle, high) if _tail(middle, count) > tail else (low, middle)
     return floor(high * float(scale) + 0.5)  # sums are whole numbers
+
+
+@remembered(256)
+def margin_of_two(one: Fraction, other: Fraction, confidence: Fraction) -> int:
+    """Return how far the sum of two integer Laplace noises of different scales reaches: floats, for a quote.
+
+    >>> margin_of_two(Fraction(100), Fraction(1), Fraction(95, 100))
+    304
+    >>> margin_of_two(Fraction(100), Fraction(90), Fraction(95, 100))
+    396
+    """
+    tail = float(1 - confidence) / _TAIL_DIVISOR
+    large = float(max(one, other))
+    ratio = float(min(one, other)) / large
+    low, high = 0.0, 128.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        beyond = (exp(-middle) - ratio**2 * exp(-middle / ratio)) / (1 - ratio**2)
+        low, high = (middle, high) if beyond > tail else (low, middle)
+    return floor(high * large + 0.5)
 
 
 def _tail(distance: float, count: int) -> float:

@@ -9,7 +9,7 @@ from sfumato.accounting.event import Neighbours, Pure
 from sfumato.caches import remembered
 from sfumato.exact import integer
 from sfumato.mechanisms.answers import integer_answers
-from sfumato.mechanisms.choice import permute_and_flip_margin
+from sfumato.mechanisms.choice import negligible_reach, permute_and_flip_margin
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.parameters import read_parameters
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
@@ -17,9 +17,11 @@ from sfumato.randomness.source import Source
 
 LIMIT_EPSILON_SHARE = Fraction(1, 3)
 """Share of epsilon for the choice of the limit; the rest is for the count."""
-_LIMIT_CONFIDENCE = Fraction(95, 100)
-_MAX_LIMIT_MARGIN = 1 << 40
-"""Upper limit of the margin, reached only at tiny prices."""
+_FALSE_LIMIT, _FALSE_LIMIT_DECAY, _FALSE_LIMITS = Fraction(37, 1000), 4, Fraction(1, 2000)
+"""How often the second limit may be chosen where the first is enough, by how many times less often each later one, and
+how often all that are far above together."""
+_MAX_WANTED_GAIN = 1 << 40
+"""Upper limit of a wanted gain, reached only at tiny prices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,8 @@ class MatchedCount:
     number is above the truth.  [KS23]  Proof: proofs/matching.md
 
     >>> made = MatchedCount((1, 2, 4, 5), 1, Fraction(1), Neighbours.ADD_REMOVE)
-    >>> made.wanted, made.noise(0).margin(Fraction(95, 100))
-    (21, 4)
+    >>> made.wanted_gains, made.noise(0).margin(Fraction(95, 100))
+    ((16, 24, 33), 4)
     """
 
     limits: tuple[int, ...]
@@ -58,14 +60,13 @@ class MatchedCount:
         return Pure(self.epsilon, self.neighbours)
 
     @property
-    def wanted(self) -> int:
-        """Gain that a limit needs, per value of it, to be worth its noise; chance alone rarely reaches it."""
-        return _limit_margin(self._limit_chooser.rate, len(self.limits))
+    def wanted_gains(self) -> tuple[int, ...]:
+        """Gain, per value of each limit but the last, that the next limit needs to be worth its noise.
 
-    @property
-    def missed(self) -> int:
-        """Upper bound, at 95 % confidence, of the values that the next limit would add per value of the chosen one."""
-        return 2 * self.wanted
+        The higher a limit, the more it costs if chance alone suggests it, and the less often chance does.
+        Proof: proofs/matching.md, 5
+        """
+        return _wanted_gains(self._limit_chooser.rate, len(self.limits))
 
     def unserved(self, place: int, confidence: Fraction) -> int:
         """Return an upper bound, at this confidence, of the values that are not served within the chosen limit.
@@ -80,9 +81,13 @@ class MatchedCount:
         if place == len(self.limits) - 1:
             return 0
         limit, next_limit, last = self.limits[place], self.limits[place + 1], self.limits[-1]
-        choice_margin = permute_and_flip_margin(self._limit_chooser.rate, len(self.limits), confidence)
-        gain = (self.wanted + choice_margin + 1) * limit - 1
+        gain = self.gain_of_next(place, confidence)
         return gain + gain * (last - next_limit) // (next_limit - limit)
+
+    def gain_of_next(self, place: int, confidence: Fraction) -> int:
+        """Return an upper bound, at this confidence, of the values that the limit after the chosen one would add."""
+        choice_margin = permute_and_flip_margin(self._limit_chooser.rate, len(self.limits), confidence)
+        return (self.wanted_gains[place] + choice_margin + 1) * self.limits[place] - 1
 
     @property
     def _limit_chooser(self) -> PermuteAndFlip:
@@ -102,10 +107,10 @@ class MatchedCount:
 
     def scores(self, sizes: list[int]) -> list[int]:
         """Score each limit: 0 if its gain is enough and the next one's is not, and less the farther from that."""
-        pairs, wanted = zip(sizes[:-1], sizes[1:], self.limits[:-1], strict=True), self.wanted
+        pairs = zip(sizes[:-1], sizes[1:], self.limits[:-1], strict=True)
         gains = [(after - before) // limit for before, after, limit in pairs]
-        over, under = [gain - wanted for gain in gains] + [0], [0] + [wanted - gain for gain in gains]
-        return [-max(0, more, less) for more, less in zip(over, under, strict=True)]
+        over = [gain - wanted for gain, wanted in zip(gains, self.wanted_gains, strict=True)]
+        return [-max(0, more, -less) for more, less in zip([*over, 0], [0, *over], strict=True)]
 
 
 @remembered(256)
@@ -115,5 +120,9 @@ def _limit_chooser(epsilon: Fraction, neighbours: Neighbours) -> PermuteAndFlip:
 
 
 @remembered(256)
-def _limit_margin(rate: Fraction, limits: int) -> int:
-    return min(permute_and_flip_margin(rate, limits, _LIMIT_CONFIDENCE) + 1, _MAX_LIMIT_MARGIN)
+def _wanted_gains(rate: Fraction, limits: int) -> tuple[int, ...]:
+    """Return the gains without which limits after the first are chosen as seldom as they may be."""
+    least = _FALSE_LIMITS / limits
+    chances = [max(_FALSE_LIMIT / _FALSE_LIMIT_DECAY**place, least) for place in range(limits - 1)]
+    # a limit is chosen before the one that is enough in half of all orders at most  [MS20]
+    return tuple(min(negligible_reach(rate, 2 * chance) + 1, _MAX_WANTED_GAIN) for chance in chances)

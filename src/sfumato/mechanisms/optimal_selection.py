@@ -5,11 +5,11 @@ key as fast as privacy allows. [DVGM22] Desfontaines, Voss, Gipson, Mandayam, Di
 selection, PoPETs 2022.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import ceil
 
 import numpy as np
 import numpy.typing as npt
@@ -109,8 +109,7 @@ class OptimalSelection:
         """Return the smallest number of units with which a key is released with at least this probability."""
         wanted = probability(chance, "probability")
         epsilon, delta = self.epsilon_per_key, self.delta_per_key
-        fewest = _first_holding(lambda units: _keep_reaches(epsilon, delta, units, wanted))
-        return fewest + self.min_units - 1
+        return _fewest_units(epsilon, delta, wanted) + self.min_units - 1
 
     def margin(self, confidence: object) -> int:
         """Return the size from which a key is released with this probability; smaller keys may be missing."""
@@ -150,12 +149,15 @@ class Bends:
 @remembered(512)
 def _bends(epsilon: Fraction, delta: Fraction) -> Bends:
     # the first form is the smaller one for step n -> n + 1 exactly when π(n) <= (1 - δ) / (1 + e^ε)
-    bend = _first_holding(lambda units: _is_positive(lambda bits: _excess_over_bend(epsilon, delta, units, bits)))
+    bend = _first_holding(
+        lambda units: _is_positive(lambda bits: _excess_over_bend(epsilon, delta, units, bits)),
+        _guess_units(epsilon, delta, (1 - delta) / 2),
+    )
     if delta >= Fraction(1, 2):
         return Bends(bend, 2)  # π(1) = δ >= 1 - δ
     # π(n + 1) = 1 exactly when π(n) >= 1 - δ; equality is possible for n = 1 only, which the line above answers
     last = _first_holding(
-        lambda units: _is_positive(lambda bits: _excess_over_certain(epsilon, delta, bend, units, bits))
+        lambda units: _is_positive(lambda bits: _excess_over_certain(epsilon, delta, bend, units, bits)), 2 * bend
     )
     return Bends(bend, last + 1)
 
@@ -238,11 +240,35 @@ def _keep_reaches(epsilon: Fraction, delta: Fraction, units: int, wanted: Fracti
     )
 
 
-def _first_holding(holds: Callable[[int], bool]) -> int:
-    """Return the smallest integer >= 1 from which on a monotone statement holds."""
-    low, high = 0, 1
-    while not holds(high):
-        low, high = high, 2 * high
+@remembered(512)
+def _fewest_units(epsilon: Fraction, delta: Fraction, wanted: Fraction) -> int:
+    """Return the smallest number of units with which a key is kept with this probability; all three are public."""
+    return _first_holding(
+        lambda units: _keep_reaches(epsilon, delta, units, wanted), _guess_units(epsilon, delta, wanted)
+    )
+
+
+def _guess_units(epsilon: Fraction, delta: Fraction, chance: Fraction) -> int:
+    """Return about how many units are kept with this probability: a place to begin a search, which decides exactly."""
+    rate, rare, rest = float(min(epsilon, Fraction(600))), float(delta), float(1 - chance)
+    if not (rate > 0 and rare > 0 and rest > 0):
+        return 1
+    up = math.log1p(min(float(chance), 0.5) * math.expm1(rate) / rare) / rate
+    down = math.log(0.5 / rest) / rate if rest < 0.5 else 0
+    return max(1, round(up + down))
+
+
+def _first_holding(holds: Callable[[int], bool], guess: int = 1) -> int:
+    """Return the smallest integer >= 1 from which on a monotone statement holds; a good guess saves steps."""
+    step = 1
+    if holds(guess):
+        low, high = guess - 1, guess
+        while low > 0 and holds(low):
+            low, high, step = max(low - 2 * step, 0), low, 2 * step
+    else:
+        low, high = guess, guess + 1
+        while not holds(high):
+            low, high, step = high, high + 2 * step, 2 * step
     while high - low > 1:
         middle = (high + low) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
@@ -256,7 +282,7 @@ def _thresholds(epsilon: Fraction, delta: Fraction) -> npt.NDArray[np.uint64]:
     The recurrence is run on enclosures, whose minimum needs no decision. The first form multiplies their width by
     e^ε a step, by about 1/δ in all, and the second form shrinks it: so log2(1/δ) + 64 guard bits, and a check.
     """
-    bits = 2 * _WORD_BITS + (delta.denominator // delta.numerator).bit_length() + 32 + 3 * ceil(epsilon)
+    bits = 2 * _WORD_BITS + (delta.denominator // delta.numerator).bit_length() + 32 + 3 * math.ceil(epsilon)
     one = 1 << bits
     x_low, x_high = exp_minus_bounds(epsilon, bits)
     e_low, e_high = (1 << 2 * bits) // x_high, -(-(1 << 2 * bits) // x_low)

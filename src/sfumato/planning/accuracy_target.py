@@ -4,7 +4,7 @@ What each named column needs is a number of its own, found exactly: a scale of L
 noise. Which of the two is charged less is for the ledger to say. Proof: proofs/planning.md, §7
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from math import exp, floor, inf, log, log1p, sqrt
@@ -16,6 +16,7 @@ from sfumato.analysis.private_query import PrivateQuery
 from sfumato.caches import remembered
 from sfumato.errors import BadParameter, UnknownName, UnreachableMargin, quote_value
 from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.planning.aggregates.families import OutputColumn
 from sfumato.planning.budget_split import Shared
 from sfumato.planning.column_origins import GroupColumn, Origin, origins, shown_unchanged
 from sfumato.planning.margin_targets import NOT_PLAIN
@@ -258,10 +259,17 @@ def _reach(
     private: PrivateQuery, needs: tuple[MeasurementSet, ...], target: Target
 ) -> tuple[Fraction, list[tuple[GroupColumn, int]]]:
     """Return what a target asks of measurements: each, and how many steps its noise may reach; first the widest."""
-    name, margin = target
     derived = {(need.group.label, one.name): one for need in needs for one in need.derived}
-    found = column_origins(private, name)
     fixed = {(need.group.label, one.name) for need in needs for one in need.measurements if one.candidates is None}
+    return steps_of_target(private, derived, fixed, target)
+
+
+def steps_of_target(
+    private: PrivateQuery, derived: dict[GroupColumn, OutputColumn], fixed: Set[GroupColumn], target: Target
+) -> tuple[Fraction, list[tuple[GroupColumn, int]]]:
+    """Return the widest margin of a target in whole steps, and how many steps each of its measurements may err by."""
+    name, margin = target
+    found = column_origins(private, name)
     pairs = []
     widest = Fraction(0)
     for origin in found:

@@ -24,6 +24,7 @@ from sfumato.planning.budget_split import (
     GAUSSIAN_ROOT,
     LAPLACE_ROOT,
     Shared,
+    gaussian_parts,
     gaussian_weights,
     keys_weights,
     laplace_weights,
@@ -37,6 +38,7 @@ from sfumato.planning.noise import (
     assemble_group_plans,
     choice_of,
     expected_error,
+    gaussian_vectors,
     is_chosen,
     laplace_noise,
     noise_event,
@@ -186,18 +188,20 @@ def _charged_gaussian(
         if epsilon is None:
             return None
         keys.append(epsilon)
-    mechanisms = []
-    for one, part in zip(measurements(needs), parts[selecting:], strict=True):
+    found: dict[int, Gaussian] = {}
+    for together, part in zip(gaussian_parts(needs), parts[selecting:], strict=True):
         if not (own := int(part * units)):
             return None
-        squared = one.sensitivity.l2_squared
-        # α·Δ²/(2σ²) in units of 2^-64 is at most `own`, an integer, and so it is rounded up
-        variance = round_up_to_12_digits(Fraction(order * squared * RENYI_UNITS, 2 * own))
-        mechanisms.append(Gaussian(squared, variance, one.sensitivity.neighbours))
+        for one in together:
+            squared = one.sensitivity.l2_squared
+            # α·Δ²/(2σ²) in units of 2^-64 is at most `own`, an integer, and so it is rounded up
+            variance = round_up_to_12_digits(Fraction(order * squared * RENYI_UNITS, 2 * own))
+            found[id(one)] = Gaussian(squared, variance, one.sensitivity.neighbours)
     used = min(for_keys, delta / 2) if selections(needs) else Fraction(0)
-    quoted = epsilon_of([(one.sensitivity_squared, one.sigma_squared) for one in mechanisms], delta - used)
-    loss = PrivacyLoss(sum(keys, quoted), delta)
-    return assemble_group_plans(needs, tuple(keys), used, mechanisms), loss
+    groups = assemble_group_plans(needs, tuple(keys), used, [found[id(one)] for one in every])
+    groups = gaussian_vectors(groups, needs)
+    quoted = epsilon_of([vector for group in groups for vector in group.gaussian_parts], delta - used)
+    return groups, PrivacyLoss(sum(keys, quoted), delta)
 
 
 def _selection_loss(need: MeasurementSet, epsilon: Fraction, order: int) -> int | float:

@@ -14,7 +14,8 @@ from sfumato.sensitivity.norms import Sensitivity
 
 LAPLACE_ROOT = 3
 GAUSSIAN_ROOT = 2
-_FINENESS = 64
+SHARE_FINENESS = 64
+"""Shares are rounded up to such parts of the largest."""
 _WORTH = 1e-6
 """Less than such a part of the error is not worth other noise."""
 
@@ -108,23 +109,53 @@ def _shared(need: MeasurementSet) -> tuple[Measurement, ...]:
     return found
 
 
+def gaussian_vector_of(need: MeasurementSet) -> tuple[Measurement, ...]:
+    """Return the measurements whose Gaussian noise is charged as that of one vector; () for none.
+
+    Proof: proofs/null_counts.md, 1
+    """
+    found = () if need.together else vector_of(need)
+    moved = need.moved_rows
+    return found if all(one.sensitivity.l2_squared >= ((one.side or 0) * moved) ** 2 for one in found) else ()
+
+
+def gaussian_parts(needs: tuple[MeasurementSet, ...]) -> list[tuple[Measurement, ...]]:
+    """Return all that gets noise, in order, a vector as one part; keys, quantiles and modes are chosen without it."""
+    found: list[tuple[Measurement, ...]] = []
+    for need in needs:
+        vector = gaussian_vector_of(need)
+        found += [
+            vector if vector and one is vector[0] else (one,)
+            for one in need.measurements
+            if one.quantity.function not in CHOSEN and one not in vector[1:]
+        ]
+    return found
+
+
 def gaussian_weights(needs: tuple[MeasurementSet, ...]) -> tuple[Fraction, ...]:
-    """Return the weight of all that gets noise, in order; keys, quantiles and modes are chosen without it."""
-    return tuple(
-        importance(need, one) * Fraction(one.sensitivity.l2_squared, one.sensitivity.linf**2)
+    """Return the weight of each of `gaussian_parts`."""
+    weights = {
+        id(one): importance(need, one) * Fraction(one.sensitivity.l2_squared, one.sensitivity.linf**2)
         for need in needs
         for one in need.measurements
-        if one.quantity.function not in CHOSEN
-    )
+    }
+    return tuple(sum((weights[id(one)] for one in part), Fraction(0)) for part in gaussian_parts(needs))
 
 
 def _together_weight(need: MeasurementSet, part: tuple[Measurement, ...]) -> Fraction:
     """Return w such that shared noise errs by 2w/ε²: its variance is (d + 1)(d + 2)/3 of squared scales.
 
-    In a vector each has Laplace noise for the whole ε.
+    In a vector each has Laplace noise, or those that the same rows move share theirs, for the whole ε.
     """
     if part == vector_of(need):
-        return sum((_laplace_weight(one.sensitivity, importance(need, one)) for one in part), Fraction(0))
+        inner = tuple(one for one in part if one.name in need.together)
+        apart = [one for one in part if one not in inner or len(inner) == 1]
+        found = sum((_laplace_weight(one.sensitivity, importance(need, one)) for one in apart), Fraction(0))
+        return found + (_joint_weight(need, inner) if len(inner) > 1 else 0)
+    return _joint_weight(need, part)
+
+
+def _joint_weight(need: MeasurementSet, part: tuple[Measurement, ...]) -> Fraction:
     units = [Fraction((one.side or 1) * need.moved_rows, one.sensitivity.linf) ** 2 for one in part]
     error = sum((importance(need, one) * unit for one, unit in zip(part, units, strict=True)), Fraction(0))
     return error * Fraction((len(part) + 1) * (len(part) + 2), 6)
@@ -154,8 +185,8 @@ def _laplace_weight(sensitivity: Sensitivity, importance: Fraction) -> Fraction:
 
 def _sixty_fourths(ratio: Fraction, root: int) -> int:
     """Return the smallest k with k/64 at least the root of a ratio of at most 1."""
-    below, above = 0, _FINENESS
-    least, unit = ratio.numerator * _FINENESS**root, ratio.denominator
+    below, above = 0, SHARE_FINENESS
+    least, unit = ratio.numerator * SHARE_FINENESS**root, ratio.denominator
     while above - below > 1:
         middle = (below + above) // 2
         below, above = (below, middle) if middle**root * unit >= least else (middle, above)

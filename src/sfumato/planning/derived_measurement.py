@@ -27,9 +27,19 @@ class DerivedMeasurement:
 
 @dataclass(frozen=True, slots=True)
 class SumOfSteps:
-    """A count or sum that is the sum of measured steps, its own first.  Proof: proofs/disjoint_conditions.md, 4"""
+    """A count or sum that is the sum of measured steps, its own first.
+
+    Proof: proofs/disjoint_conditions.md, 4; proofs/null_counts.md
+    """
 
     name: str
     steps: tuple[str, ...]
     quantity: Quantity
     """What it is, as it was asked for."""
+    signs: tuple[int, ...] = ()
+    """Whether each step is added (1) or taken away (-1); all are added where it is empty."""
+
+    @property
+    def terms(self) -> tuple[tuple[str, int], ...]:
+        """The steps with their signs."""
+        return tuple(zip(self.steps, self.signs or (1,) * len(self.steps), strict=True))

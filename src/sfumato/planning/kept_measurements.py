@@ -7,16 +7,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.optimal_selection import OptimalSelection
+from sfumato.mechanisms.renyi_selection import RenyiSelection
 from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.accuracy_target import CONFIDENCE
 from sfumato.planning.measurement_identity import MeasuredGroup, MeasurementIdentity
 from sfumato.planning.notes.plan_notes import with_notes
-from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement, PlannedSelection
+from sfumato.planning.plan import GroupPlan, KeySelection, Plan, PlannedMeasurement, PlannedSelection
 
-GroupSelection = OptimalSelection | CountedKeys | TopList | SpelledList | None
+_SELECTIONS_WITHOUT_NUMBERS = (OptimalSelection, RenyiSelection)
+GroupSelection = KeySelection | None
 
 
 def over_stored_measurements(
@@ -113,7 +114,10 @@ def _shows_as_much(asked: GroupSelection, kept: GroupSelection) -> bool:
     """Whether kept keys were selected so that groups of no more people are shown."""
     if asked == kept:
         return True
-    if asked is None or kept is None or type(asked) is not type(kept):
+    if asked is None or kept is None:
+        return False
+    alike = isinstance(asked, _SELECTIONS_WITHOUT_NUMBERS) and isinstance(kept, _SELECTIONS_WITHOUT_NUMBERS)
+    if type(asked) is not type(kept) and not alike:
         return False
     if isinstance(asked, TopList | SpelledList) or isinstance(kept, TopList | SpelledList):
         return False  # a list of other cells

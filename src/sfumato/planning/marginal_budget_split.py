@@ -12,6 +12,7 @@ from math import inf, log, prod
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.planning.budget_split import SHARE_FINENESS
 from sfumato.planning.measurements import Measurement, MeasurementSet
 from sfumato.planning.shared_marginals import ContingencyTable, MarginalMeasurement, subsets
 
@@ -27,6 +28,11 @@ _BARRIER_WEIGHT = 0.02
 _MIN_STEP_FRACTION = 1e-3
 _MIN_GAIN = 1e-9
 _MIN_VARIANCE_RATIO = 1e-200
+_MAX_DENSE_ENTRIES = 200_000
+"""Maximum size of a matrix by residual and margin that is written out."""
+_MAX_MARGINS_OF_STARTS = 200
+"""Beyond this number of margins, the even split is the only start."""
+_MIXING_STEPS = 21
 _MAX_PREFERRED_MARGINS = 3
 """So many of the largest margins are tried as the one that gets most."""
 
@@ -45,8 +51,8 @@ def weight_marginals(
     changed: dict[tuple[str, str], Measurement] = {}
     for table, own in _measured(needs, tables):
         importances = [float(one.importance) for one in own]
-        shares = _least_sum(table, importances)
-        total = _rounded(_error(table, importances, shares))
+        shares, error = _least_error(table, importances)
+        total = _rounded(error)
         for margin, one, part in zip(table.margins, own, _parts(shares), strict=True):
             # the cube root of importance · wide is the share that a measurement gets (planning/budget_split.py)
             changed[margin.label, margin.name] = replace(one, importance=total * part**3)
@@ -65,12 +71,31 @@ def balance_marginals(
     changed: dict[tuple[str, str], Measurement] = {}
     for table, own in _measured(needs, tables):
         importances = [float(one.importance) for one in own]
-        total = _rounded(_error(table, importances, _least_sum(table, importances)))
+        total = _rounded(_least_error(table, importances)[1])
         counted = np.array([float(weights.get(margin.label, 1)) for margin in table.margins])
-        shares = _parts(_GeometricMean.of(table, counted, power).best())
+        shares = _parts(MarginalVariances.of(table, counted, power).best())
         for margin, one, part in zip(table.margins, own, shares, strict=True):
             # a measurement gets the cube root of its importance with Laplace noise, the square root with Gaussian
             changed[margin.label, margin.name] = replace(one, importance=total * part ** (power + 1))
+    return _changed(needs, changed)
+
+
+def split_measurements(
+    needs: tuple[MeasurementSet, ...], split: Sequence[tuple[str, str, Fraction]], power: int
+) -> tuple[MeasurementSet, ...]:
+    """Return the needs with importances by which each measurement gets the share that the split names.
+
+    Errors of a share s are proportional to 1/s^power, as in `balance_marginals`.
+    """
+    parts = {(label, name): part for label, name, part in split}
+    changed = {}
+    for need in needs:
+        for one in need.measurements:
+            if (part := parts.get((need.group.label, one.name))) is not None:
+                moved = one.sensitivity.l1**2 if power == 2 else one.sensitivity.l2_squared
+                # the root that a measurement gets of its importance is undone (planning/budget_split.py)
+                importance = part ** (power + 1) * Fraction(one.sensitivity.linf**2, moved)
+                changed[need.group.label, one.name] = replace(one, importance=importance)
     return _changed(needs, changed)
 
 
@@ -87,7 +112,7 @@ def geometric_error(
     found = {name: max(float(variance / largest), _MIN_VARIANCE_RATIO) for name, variance in variances.items()}
     for table in tables:
         known = np.array([found[margin.label, margin.name] for margin in table.margins])
-        together = _GeometricMean.of(table, np.ones(len(known)), 1).variances(1 / known)
+        together = MarginalVariances.of(table, np.ones(len(known)), 1).variances(1 / known)
         found |= {(margin.label, margin.name): float(one) for margin, one in zip(table.margins, together, strict=True)}
     counted = [float(weights.get(label, 1)) for label, _ in found]
     mean = sum(weight * log(one) for weight, one in zip(counted, found.values(), strict=True)) / sum(counted)
@@ -125,29 +150,94 @@ def _parts(shares: Sequence[float]) -> list[Fraction]:
 
 
 @dataclass(frozen=True, slots=True)
-class _GeometricMean:
-    """The sum of the logarithms of the margins' variances, each for noise whose variance is 1 / share^power."""
+class _Incidence:
+    """A matrix by residual and margin that has entries only where the margin holds the residual's axes."""
 
-    precisions: _Vector
+    residuals: npt.NDArray[np.int64]
+    margins: npt.NDArray[np.int64]
+    entries: _Vector
+    shape: tuple[int, int]
+
+    def by_residual(self, values: _Vector) -> _Vector:
+        """Return the sums over margins of entries times values."""
+        found = np.bincount(self.residuals, weights=self.entries * values[self.margins], minlength=self.shape[0])
+        return np.asarray(found, dtype=np.float64)
+
+    def by_margin(self, values: _Vector) -> _Vector:
+        """Return the sums over residuals of entries times values."""
+        found = np.bincount(self.margins, weights=self.entries * values[self.residuals], minlength=self.shape[1])
+        return np.asarray(found, dtype=np.float64)
+
+    def residual_counts(self) -> list[int]:
+        """Return how many residuals each margin holds."""
+        return [int(count) for count in np.bincount(self.margins, weights=self.entries > 0, minlength=self.shape[1])]
+
+
+@dataclass(frozen=True, slots=True)
+class _Dense:
+    """The same, written out: tables of few margins are split as they were before others could be."""
+
+    matrix: _Vector
+
+    def by_residual(self, values: _Vector) -> _Vector:
+        return np.asarray(self.matrix @ values)
+
+    def by_margin(self, values: _Vector) -> _Vector:
+        return np.asarray(values @ self.matrix)
+
+    def residual_counts(self) -> list[int]:
+        return [int((column > 0).sum()) for column in self.matrix.T]
+
+
+@dataclass(frozen=True, slots=True)
+class MarginalVariances:
+    """The variances of margins, and the sum of their logarithms, for noise whose variance is 1 / share^power."""
+
+    precisions: _Incidence | _Dense
     """By residual and margin: what one unit of a margin's precision adds to that of the residual."""
-    factors: _Vector
-    """By margin and residual: what the residual's variance adds to the mean variance of the margin's cells."""
+    factors: _Incidence | _Dense
+    """By residual and margin: what the residual's variance adds to the mean variance of the margin's cells."""
     weights: _Vector
     power: int
 
     @classmethod
-    def of(cls, table: ContingencyTable, weights: _Vector, power: int) -> "_GeometricMean":
-        margins = table.margins
-        residuals = list(dict.fromkeys(axes for margin in margins for axes in subsets(margin.axes)))
-        precisions = [
-            [1 / table.folded(margin, axes) if axes <= set(margin.axes) else 0.0 for margin in margins]
-            for axes in residuals
+    def of(cls, table: ContingencyTable, weights: _Vector, power: int) -> "MarginalVariances":
+        names = [(margin.label, margin.name) for margin in table.margins]
+        return cls.of_measurements(names, (table,), weights, power)
+
+    @classmethod
+    def of_measurements(
+        cls,
+        names: Sequence[tuple[str, str]],
+        tables: Sequence[ContingencyTable],
+        weights: _Vector,
+        power: int,
+    ) -> "MarginalVariances":
+        """Return the variances of measurements, by label and name, of which some are margins of common tables."""
+        places = {name: place for place, name in enumerate(names)}
+        numbers: dict[object, int] = {}
+        entries = [
+            (
+                numbers.setdefault((number, axes), len(numbers)),
+                places[margin.label, margin.name],
+                1 / table.folded(margin, axes),
+                _factor(table, margin, axes),
+            )
+            for number, table in enumerate(tables)
+            for margin in table.margins
+            for axes in subsets(margin.axes)
         ]
-        factors = [
-            [_factor(table, margin, axes) if axes <= set(margin.axes) else 0.0 for axes in residuals]
-            for margin in margins
-        ]
-        return cls(np.array(precisions), np.array(factors), weights, power)
+        alone = set(range(len(names))) - {place for _, place, *_ in entries}
+        entries += [(numbers.setdefault(place, len(numbers)), place, 1.0, 1.0) for place in sorted(alone)]
+        residuals, margins = (np.array(column, dtype=np.int64) for column in list(zip(*entries, strict=True))[:2])
+        precisions, factors = (np.array(column) for column in list(zip(*entries, strict=True))[2:])
+        shape = len(numbers), len(names)
+        sparse = [_Incidence(residuals, margins, one, shape) for one in (precisions, factors)]
+        if prod(shape) > _MAX_DENSE_ENTRIES:
+            return cls(sparse[0], sparse[1], weights, power)
+        dense = np.zeros((2, *shape))
+        dense[0, residuals, margins], dense[1, residuals, margins] = precisions, factors
+        return cls(_Dense(dense[0]), _Dense(np.ascontiguousarray(dense[1].T).T), weights, power)
 
     @property
     def limit(self) -> float:
@@ -159,16 +249,30 @@ class _GeometricMean:
         count = len(self.weights)
         even = np.full(count, 1 / count)
         # a residual that only one margin holds is worth what it adds to that margin: the finest come first
-        largest = sorted(range(count), key=lambda place: -int((self.factors[place] > 0).sum()))[:_MAX_PREFERRED_MARGINS]
+        held = self.factors.residual_counts()
+        largest = sorted(range(count), key=lambda place: -held[place])[
+            : _MAX_PREFERRED_MARGINS if count <= _MAX_MARGINS_OF_STARTS else 0
+        ]
         starts = [even]
         for place in largest:
             tried = (np.where(np.arange(count) == place, part, 0.0) + (1 - part) * even for part in (0.8, 0.6, 0.4))
             starts += next(([start] for start in tried if self._objective(self.variances(start)) < inf), [])
-        return [float(share) for share in min(map(self._descend, starts), key=lambda found: found[0])[1]]
+        best = min(map(self._descend, starts), key=lambda found: found[0])[1]
+        return [float(share) for share in self._within_limit(best)]
+
+    def _within_limit(self, shares: _Vector) -> _Vector:
+        """Return shares that keep every margin within the limit also as they are rounded; the even split does."""
+        even = np.full(len(shares), 1 / len(shares))
+        for part in np.linspace(0, 1, _MIXING_STEPS):
+            mixed = (1 - part) * shares + part * even
+            tried = (self.variances(mixed), self.variances(_as_priced(mixed)))
+            if part == 1 or all(bool((variances <= self.limit).all()) for variances in tried):
+                return np.asarray(mixed)
+        raise AssertionError("the even split is within the limit")
 
     def variances(self, shares: _Vector) -> _Vector:
         """Return the mean variance of the cells of each margin."""
-        return np.asarray(self.factors @ (1 / (self.precisions @ shares**self.power)))
+        return self.factors.by_margin(1 / self.precisions.by_residual(shares**self.power))
 
     def _objective(self, variances: _Vector) -> float:
         if (variances >= self.limit).any():
@@ -197,8 +301,40 @@ class _GeometricMean:
     def _gains(self, shares: _Vector, variances: _Vector) -> _Vector:
         """Return how fast the objective falls with each share."""
         slopes = self.weights / variances + _BARRIER_WEIGHT / (self.limit - variances)
-        by_residual = (slopes @ self.factors) / (self.precisions @ shares**self.power) ** 2
-        return np.asarray(self.power * shares ** (self.power - 1) * (by_residual @ self.precisions))
+        return self.slopes(shares, slopes)
+
+    def slopes(self, shares: _Vector, slopes: _Vector) -> _Vector:
+        """Return how fast a function of the variances with these slopes falls with each share."""
+        squares = self.precisions.by_residual(shares**self.power) ** 2
+        return np.asarray(
+            self.power
+            * shares ** (self.power - 1)
+            * self.precisions.by_margin(self.factors.by_residual(slopes) / squares)
+        )
+
+    def least_sum(self) -> tuple[list[float], float]:
+        """Return shares that make the weighted sum of variances least, and that sum."""
+        shares = np.full(len(self.weights), 1 / len(self.weights))
+        for _ in range(_ROUNDS):
+            gains = self.slopes(shares, self.weights)
+            moved = np.maximum(shares * (gains / float(shares @ gains)) ** 0.5, _MIN_SHARE)
+            shares = moved / moved.sum()
+        return shares.tolist(), float(self.weights @ self.variances(shares))
+
+
+def _as_priced(shares: _Vector) -> _Vector:
+    """Return shares as `_parts` and then `budget_split.shares` round them, to 64ths of the largest, upwards."""
+    fine = np.maximum(1, np.rint(shares / shares.max() * _FINENESS))
+    coarse = np.ceil(fine * (SHARE_FINENESS / _FINENESS))
+    return np.asarray(coarse / coarse.sum())
+
+
+def _least_error(table: ContingencyTable, importances: Sequence[float]) -> tuple[list[float], float]:
+    """Return the shares of Laplace noise with the least sum of errors, and that sum."""
+    if table.is_large:
+        return MarginalVariances.of(table, np.array(importances), 2).least_sum()
+    shares = _least_sum(table, importances)
+    return shares, _error(table, importances, shares)
 
 
 def _least_sum(table: ContingencyTable, importances: Sequence[float]) -> list[float]:

@@ -73,6 +73,8 @@ class MeasurementSet:
     """The names of measurements of which a row moves one at most: their conditions exclude each other."""
     sums: tuple[SumOfSteps, ...] = ()
     """What columns are made of that is no measurement."""
+    together: tuple[str, ...] = ()
+    """Those of `vector` that the same rows move: they share their noise."""
 
     @property
     def selecting(self) -> Measurement | None:

@@ -13,8 +13,10 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.language.lower_logic import all_true, case_scalar
 from sfumato.language.numbers import constant
 from sfumato.language.scalar import Operator, Scalar
+from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
-from sfumato.mechanisms.laplace_sums import margin_of_sum
+from sfumato.mechanisms.laplace_sums import margin_of_sum, margin_of_two
+from sfumato.mechanisms.max_norm import MaxNormPart
 from sfumato.planning.accuracy_target import CONFIDENCE
 from sfumato.planning.aggregates.average import AverageColumn
 from sfumato.planning.aggregates.count import CountColumn
@@ -36,6 +38,8 @@ from sfumato.query.types import Type
 
 _MAX_MARGIN_RATIO = Fraction(103, 100)
 """A margin may be so many times as long as without steps, where all errors together are smaller."""
+_MAX_SCALE_RATIO = Fraction(11, 10)
+"""Laplace noises whose scales differ by less are told as if all had the largest."""
 _ONE_BRANCH = 3
 """A CASE of one branch has so many arguments: condition, value, and otherwise."""
 _Base = tuple[Aggregation, tuple[Scalar, ...]]
@@ -63,7 +67,7 @@ def with_steps(need: MeasurementSet, neighbours: Neighbours) -> MeasurementSet:
     """Return the needs with steps in place of counts and sums that contain others; as they are where none do."""
     if neighbours is not Neighbours.ADD_REMOVE or need.top is not None:
         return need
-    simple = _simple_names(need)
+    simple = simple_names(need)
     roots = _forest([node for one in need.measurements if one.name in simple and (node := _node(one, need))])
     if not any(root.children for root in roots):
         return need
@@ -76,7 +80,7 @@ def with_steps(need: MeasurementSet, neighbours: Neighbours) -> MeasurementSet:
     return replace(need, measurements=measurements, vector=names, sums=tuple(sums))
 
 
-def _simple_names(need: MeasurementSet) -> set[str]:
+def simple_names(need: MeasurementSet) -> set[str]:
     """Return the measurements of which only counts, sums and averages are made."""
     others = {name for made in need.derived if not isinstance(made, _PLAIN) for name in made.measured}
     return {name for made in need.derived if isinstance(made, _PLAIN) for name in made.measured} - others
@@ -190,5 +194,23 @@ def step_margin(group: GroupPlan, name: str) -> int | None:
     laws = [one.mechanism for one in group.measured if one.name in group.steps_of(name)]
     if len(laws) == 1:
         return laws[0].margin(CONFIDENCE)
-    scales = {law.scale for law in laws if isinstance(law, Laplace)}
-    return margin_of_sum(scales.pop(), len(laws), CONFIDENCE) if len(scales) == 1 else None
+    smooth = [law for law in laws if isinstance(law, Gaussian)]
+    if smooth:
+        variance = sum((law.sigma_squared for law in smooth), Fraction(0))
+        return replace(smooth[0], sigma_squared=variance).margin(CONFIDENCE) if len(smooth) == len(laws) else None
+    scales = [scale for law in laws if isinstance(law, Laplace | MaxNormPart) for scale in _laplace_scales(law)]
+    if len(scales) == 2 and scales[0] != scales[1]:
+        return margin_of_two(scales[0], scales[1], CONFIDENCE)
+    nearly_equal = bool(scales) and max(scales) <= min(scales) * _MAX_SCALE_RATIO
+    return margin_of_sum(max(scales), len(scales), CONFIDENCE) if nearly_equal else None
+
+
+def _laplace_scales(law: Laplace | MaxNormPart) -> tuple[Fraction, ...]:
+    """Return the scales of independent Laplace noises whose sum has nearly this law; none where there are no such.
+
+    Each of two numbers that share their noise has that of two: proofs/max_norm.md.
+    """
+    if isinstance(law, Laplace):
+        return (law.scale,)
+    deviation = law.joint.law.moments(law.place)[0] ** 0.5
+    return (Fraction(deviation / 2),) * 2 if len(law.joint.sides) == 2 else ()

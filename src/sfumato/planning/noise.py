@@ -5,20 +5,16 @@ Proof: proofs/planning.md, §6
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from math import isqrt, log, log1p
-
-import numpy as np
-import numpy.typing as npt
+from math import isqrt
 
 from sfumato.accounting.event import Composed, Event, Neighbours, Pure, Repeated
 from sfumato.accounting.filter import Filter
 from sfumato.accounting.gaussian_curve import least_common_factor
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.caches import SameObjects, remembered
-from sfumato.certified.enclosure import Enclosure, enclose, lower, refine
 from sfumato.mechanisms.bounded_flow import BoundedFlow
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
@@ -37,6 +33,8 @@ from sfumato.planning.budget_split import (
     GAUSSIAN_ROOT,
     LAPLACE_ROOT,
     Shared,
+    gaussian_parts,
+    gaussian_vector_of,
     gaussian_weights,
     importance,
     keys_weights,
@@ -46,13 +44,13 @@ from sfumato.planning.budget_split import (
     shares,
     vector_of,
 )
+from sfumato.planning.concentrated_loss import concentrated_loss
 from sfumato.planning.measurements import Measurement, MeasurementSet, longest_spelled, measurements
 from sfumato.planning.noise_shape import for_question, shape_of
 from sfumato.planning.plan import GroupPlan, PlannedMeasurement, PlannedSelection
 from sfumato.query.functions import CHOSEN, Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
-_SHORT = Context(prec=12, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _UP = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 # Beyond these no Gaussian noise is tried: floats choose its order, and Laplace noise is the better one there.
 _LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 10**6), Fraction(10**3)
@@ -100,11 +98,14 @@ def _best_noise(
     epsilons = _equal_price(needs, epsilon)
     alone = laplace_noise(needs, epsilons, delta)
     least = expected_error(needs, alone[0])
-    smooth = _gaussian_noise(needs, epsilons, delta, least)
-    if smooth is not None and (error := expected_error(needs, smooth[0])) < least:
-        alone, least = smooth, error
     joint = _joint_noise(needs, epsilon, delta)
-    if joint is None or (error := expected_error(needs, joint[0])) >= least:
+    error = least if joint is None else expected_error(needs, joint[0])
+    # a vector has Laplace or Gaussian noise at one price: whichever errs less
+    enough = min(least, error) if any(map(gaussian_vector_of, needs)) else least
+    smooth = _gaussian_noise(needs, epsilons, delta, enough)
+    if smooth is not None and (smaller := expected_error(needs, smooth[0])) < enough:
+        alone, least = smooth, smaller
+    if joint is None or error >= least:
         return (alone,)
     cheaper = error * fraction_of_fresh_budget(joint, cap) <= least * fraction_of_fresh_budget(alone, cap)
     return (joint, alone) if cheaper else (alone, joint)
@@ -170,15 +171,24 @@ def _pure(
     need: MeasurementSet, part: tuple[Measurement, ...], epsilon: Fraction
 ) -> Iterator[tuple[Measurement, Mechanism]]:
     one, neighbours = part[0], part[0].sensitivity.neighbours
-    if part == vector_of(need):  # proofs/disjoint_conditions.md
-        yield from ((each, Laplace(each.sensitivity.l1, each.sensitivity.l1 / epsilon, neighbours)) for each in part)
+    if part == vector_of(need):  # proofs/disjoint_conditions.md, proofs/null_counts.md
+        inner = tuple(each for each in part if each.name in need.together)
+        for each in part if len(inner) < 2 else (each for each in part if each not in inner):
+            yield each, Laplace(each.sensitivity.l1, each.sensitivity.l1 / epsilon, neighbours)
+        yield from _joint(need, inner, epsilon) if len(inner) > 1 else ()
     elif len(part) > 1:
-        joint = MaxNorm(tuple(each.side or 1 for each in part), need.moved_rows, epsilon, neighbours)
-        yield from ((each, joint.part(place)) for place, each in enumerate(part))
+        yield from _joint(need, part, epsilon)
     elif is_chosen(one):
         yield one, choice_of(one, epsilon)
     else:
         yield one, Laplace(one.sensitivity.l1, one.sensitivity.l1 / epsilon, neighbours)
+
+
+def _joint(
+    need: MeasurementSet, part: tuple[Measurement, ...], epsilon: Fraction
+) -> Iterator[tuple[Measurement, Mechanism]]:
+    joint = MaxNorm(tuple(each.side or 1 for each in part), need.moved_rows, epsilon, part[0].sensitivity.neighbours)
+    yield from ((each, joint.part(place)) for place, each in enumerate(part))
 
 
 def expected_error(needs: tuple[MeasurementSet, ...], groups: tuple[GroupPlan, ...]) -> Fraction:
@@ -241,30 +251,6 @@ def _event_of(noise: _NoiseOf) -> Event | None:
     return Composed(tuple(events)) if events else None
 
 
-@remembered(256)
-def _spread(order: Fraction, delta: Fraction, digits: int) -> Enclosure:
-    """Enclose ln(αδ)/(α - 1) + ln(α/(α - 1)): orders have four digits, so that many losses share them."""
-    return enclose(order * delta, digits).ln() / (order - 1) + enclose(order / (order - 1), digits).ln()
-
-
-@remembered(1024)
-def concentrated_loss(epsilon: Fraction, delta: Fraction) -> Fraction | None:
-    """Return a rho, rounded down to 12 digits, such that rho-zCDP implies (epsilon, delta)-DP; None if there is none.
-
-    Floats choose the order α, any of which is valid; ρ = (ε + ln(αδ)/(α - 1) + ln(α/(α - 1)))/α is enclosed.
-    """
-    order = _best_order(float(epsilon), log(delta.numerator) - log(delta.denominator))
-
-    def _rho(digits: int) -> Enclosure:
-        return (_spread(order, delta, digits) + epsilon) / order
-
-    bound = lower(refine(_rho))
-    if bound <= 0:
-        return None
-    exact = Fraction(bound)
-    return Fraction(_SHORT.divide(Decimal(exact.numerator), Decimal(exact.denominator)))
-
-
 def _gaussian_noise(
     needs: tuple[MeasurementSet, ...], epsilons: tuple[Fraction, ...], delta: Fraction, error: Fraction
 ) -> Noise | None:
@@ -289,20 +275,30 @@ def _gaussian_noise(
     rho = concentrated_loss(budget, for_noise)
     if rho is None:
         return None
-    noised = [one for one in every if one not in choices]
-    parts_of = zip(noised, shares(gaussian_weights(needs), GAUSSIAN_ROOT), strict=True)
-    vectors = [(one.sensitivity.l2_squared, one.sensitivity.l2_squared / (2 * share * rho)) for one, share in parts_of]
-    units = [importance(need, one) / one.sensitivity.linf**2 for need in needs for one in _noised(need.measurements)]
-    if sum(unit * variance for unit, (_, variance) in zip(units, vectors, strict=True)) * _MOST_GAIN >= error:
+    variances: dict[int, Fraction] = {}
+    vectors: list[tuple[int, Fraction]] = []
+    for part, share in zip(gaussian_parts(needs), shares(gaussian_weights(needs), GAUSSIAN_ROOT), strict=True):
+        variances |= {id(one): one.sensitivity.l2_squared / (2 * share * rho) for one in part}
+        least = min(one.sensitivity.l2_squared for one in part)  # proofs/null_counts.md, 1
+        vectors.append((least, least / (2 * share * rho)))
+    units = [
+        (importance(need, one) / one.sensitivity.linf**2, one) for need in needs for one in _noised(need.measurements)
+    ]
+    if sum(unit * variances[id(one)] for unit, one in units) * _MOST_GAIN >= error:
         return None
     factor = least_common_factor(vectors, budget, for_noise)
-    variances = iter(vectors)
     mechanisms = [
-        choice_of(one, choices[one]) if one in choices else _shrunk_gaussian(one, next(variances), factor)
+        choice_of(one, choices[one]) if one in choices else _shrunk_gaussian(one, variances[id(one)], factor)
         for one in every
     ]
     loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta)
-    return assemble_group_plans(needs, keys, delta - for_noise, mechanisms), loss
+    return gaussian_vectors(assemble_group_plans(needs, keys, delta - for_noise, mechanisms), needs), loss
+
+
+def gaussian_vectors(groups: tuple[GroupPlan, ...], needs: tuple[MeasurementSet, ...]) -> tuple[GroupPlan, ...]:
+    """Return groups with Gaussian noise, of which what is a vector is charged as one."""
+    pairs = zip(groups, needs, strict=True)
+    return tuple(replace(group, vector=tuple(one.name for one in gaussian_vector_of(need))) for group, need in pairs)
 
 
 def _concentrated_noise(
@@ -331,6 +327,7 @@ def _concentrated_noise(
         choices_epsilon(need.top.chosen, next(each)) if need.top is not None else part
         for need, part in zip(parting, keys, strict=True)
     )
+    losses = {id(one): loss for part, loss in zip(gaussian_parts(needs), each, strict=True) for one in part}
     mechanisms: list[Mechanism] = []
     for one, part in zip(every, parts, strict=True):
         if is_chosen(one):
@@ -338,10 +335,10 @@ def _concentrated_noise(
             continue
         squared = one.sensitivity.l2_squared
         mechanisms.append(
-            Gaussian(squared, round_up_to_12_digits(squared / (2 * next(each))), one.sensitivity.neighbours)
+            Gaussian(squared, round_up_to_12_digits(squared / (2 * losses[id(one)])), one.sensitivity.neighbours)
         )
     loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta)
-    return assemble_group_plans(needs, chosen, delta - for_noise, mechanisms), loss
+    return gaussian_vectors(assemble_group_plans(needs, chosen, delta - for_noise, mechanisms), needs), loss
 
 
 def choices_epsilon(chosen: int, rho: Fraction) -> Fraction:
@@ -445,9 +442,9 @@ def _noised(measurements: Sequence[Measurement]) -> list[Measurement]:
     return [one for one in measurements if one.quantity.function not in CHOSEN]
 
 
-def _shrunk_gaussian(one: Measurement, vector: tuple[int, Fraction], factor: Fraction) -> Gaussian:
-    moved, variance = vector
-    return Gaussian(moved, round_up_to_12_digits(factor * variance), one.sensitivity.neighbours)
+def _shrunk_gaussian(one: Measurement, variance: Fraction, factor: Fraction) -> Gaussian:
+    moved = one.sensitivity
+    return Gaussian(moved.l2_squared, round_up_to_12_digits(factor * variance), moved.neighbours)
 
 
 def noise_event(mechanism: Laplace | Gaussian, moved: Sensitivity, levelled: bool = False) -> Event:
@@ -468,30 +465,3 @@ def variance_of(mechanism: Laplace | Gaussian | MaxNormPart) -> Fraction:
     if isinstance(mechanism, MaxNormPart):
         return mechanism.variance
     return 2 * mechanism.scale**2 if isinstance(mechanism, Laplace) else mechanism.sigma_squared
-
-
-def _best_order(epsilon: float, log_delta: float) -> Fraction:
-    """Return the order with the most room: of 280 orders the best, then the best of 33 around it."""
-    coarse, *_ = _roomiest(_COARSE, epsilon, log_delta)
-    fine, *_ = _roomiest(_around(coarse), epsilon, log_delta)
-    return 1 + Fraction(f"{2.0**fine:.4g}")
-
-
-def _roomiest(tried: npt.NDArray[np.float64], epsilon: float, log_delta: float) -> tuple[float, ...]:
-    _, above, log_order, log_ratio = tried
-    room = (epsilon + (log_order + log_delta) / above + log_ratio) / (1 + above)
-    return tuple(map(float, tried[:, int(room.argmax())]))
-
-
-@lru_cache(maxsize=512)
-def _around(coarse: float) -> npt.NDArray[np.float64]:
-    return _tried([coarse + step / 64 for step in range(-16, 17)])
-
-
-def _tried(exponents: Sequence[float]) -> npt.NDArray[np.float64]:
-    """Return what is needed to judge orders 1 + 2^exponent: 2^exponent, and the logarithms of α and α/(α - 1)."""
-    above = [2.0**exponent for exponent in exponents]
-    return np.array([exponents, above, [log1p(one) for one in above], [log1p(1 / one) for one in above]])
-
-
-_COARSE = _tried([step / 4 for step in range(-40, 240)])

@@ -1,9 +1,11 @@
 """A plan: what is measured in every cell, with which noise, at which price. Data is still untouched."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from sfumato.accounting.event import Event, Pure
+from sfumato.accounting.event import Concentrated, Event, Pure
+from sfumato.accounting.gaussian_curve import NoisyVector
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.language.rel_nodes import noisy_tables
@@ -17,6 +19,7 @@ from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
+from sfumato.mechanisms.renyi_selection import RenyiSelection
 from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.aggregates.distinct_count import different_values
@@ -29,7 +32,7 @@ from sfumato.planning.shared_marginals import ContingencyTable
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
-KeySelection = OptimalSelection | CountedKeys | TopList | SpelledList
+KeySelection = OptimalSelection | RenyiSelection | CountedKeys | TopList | SpelledList
 """What releases the keys of a group where they are not public, or a few of many."""
 
 
@@ -104,7 +107,8 @@ class PlannedSelection:
 class GroupPlan:
     """What is measured in one group. `selection` releases the keys where they are not public, or a few of many.
 
-    All but `OptimalSelection` release with them the numbers of the measurement that is called `selecting_measurement`.
+    All but `OptimalSelection` and `RenyiSelection` release with them the numbers of the measurement that is called
+    `selecting_measurement`.
     """
 
     group: Group
@@ -120,12 +124,35 @@ class GroupPlan:
 
     @property
     def vector_event(self) -> Event:
-        """What the measurements of the vector cost together.  Proof: proofs/disjoint_conditions.md"""
+        """What the measurements of the vector cost together.
+
+        Proof: proofs/disjoint_conditions.md; proofs/null_counts.md
+        """
         together = [one.mechanism for one in self.measured if one.name in self.vector]
-        losses = [Fraction(one.sensitivity) / one.scale for one in together if isinstance(one, Laplace)]
-        if len(losses) < len(together):
-            raise AssertionError("a vector has Laplace noise, or it is none")
+        smooth = [one for one in together if isinstance(one, Gaussian)]
+        if smooth and len(smooth) < len(together):
+            raise AssertionError("a vector has Gaussian noise, or none of it has")
+        if smooth:
+            moved, variance = dominating(smooth)
+            return Concentrated(moved / (2 * variance), smooth[0].neighbours)
+        losses = [
+            one.joint.epsilon if isinstance(one, MaxNormPart) else Fraction(one.sensitivity) / one.scale
+            for one in together
+            if isinstance(one, Laplace | MaxNormPart)
+        ]
         return Pure(max(losses), together[0].neighbours)
+
+    @property
+    def gaussian_parts(self) -> list[NoisyVector]:
+        """The Gaussian noise of all measurements, a vector as one part."""
+        found = [
+            (one.mechanism.sensitivity_squared, one.mechanism.sigma_squared)
+            for one in self.measured
+            if isinstance(one.mechanism, Gaussian) and one.name not in self.vector
+        ]
+        vector = [one.mechanism for one in self.measured if one.name in self.vector]
+        smooth = [one for one in vector if isinstance(one, Gaussian)]
+        return [*found, dominating(smooth)] if smooth else found
 
     @property
     def is_bound_selection(self) -> bool:
@@ -161,12 +188,25 @@ class GroupPlan:
 
     def steps_of(self, name: str) -> tuple[str, ...]:
         """Return the measurements that a number is the sum of: one of that name alone, or its steps."""
-        return next((one.steps for one in self.sums if one.name == name), (name,))
+        return tuple(step for step, _ in self.terms_of(name))
+
+    def terms_of(self, name: str) -> tuple[tuple[str, int], ...]:
+        """Return the same with the sign that each of them has in the sum."""
+        return next((one.terms for one in self.sums if one.name == name), ((name, 1),))
 
     @property
     def joint_noise_measurements(self) -> tuple[PlannedMeasurement, ...]:
         """The measurements that share their noise, in the order of its sides; there are none, or several."""
         return tuple(one for one in self.measured if isinstance(one.mechanism, MaxNormPart))
+
+
+def dominating(vector: Sequence[Gaussian]) -> NoisyVector:
+    """Return one vector that costs as much as several of which a row moves one at most.
+
+    It moves as little as the least of them, and has the largest loss of them.  Proof: proofs/null_counts.md, 1
+    """
+    least = min(one.sensitivity_squared for one in vector)
+    return least, min(one.sigma_squared * least / one.sensitivity_squared for one in vector)
 
 
 @dataclass(frozen=True, slots=True)

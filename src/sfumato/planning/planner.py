@@ -26,14 +26,21 @@ from sfumato.planning.key_selection import (
     select_keys_at_bound,
 )
 from sfumato.planning.margin_targets import AccuracyGoal, fixed_targets, margin_of_stages
-from sfumato.planning.marginal_budget_split import balance_marginals, geometric_error, weight_marginals
+from sfumato.planning.marginal_budget_split import (
+    balance_marginals,
+    geometric_error,
+    split_measurements,
+    weight_marginals,
+)
 from sfumato.planning.measurements import MeasurementSet, longest_spelled, needs_of
 from sfumato.planning.nested_conditions import prefers_steps, with_steps
 from sfumato.planning.noise import Noise, best_noise, event_of, variance_of
 from sfumato.planning.notes.plan_notes import with_notes
+from sfumato.planning.null_counts import WITH_NULL_COUNTS, prefer_null_counts
 from sfumato.planning.outside_cells import with_outside_cells
 from sfumato.planning.plan import GroupPlan, Plan
-from sfumato.planning.shared_marginals import ContingencyTable, common_tables, with_remainder_cells
+from sfumato.planning.renyi_keys import with_renyi_keys
+from sfumato.planning.shared_marginals import ContingencyTable, common_tables, has_large_table, with_remainder_cells
 from sfumato.planning.top_lists import has_list, with_top_lists
 from sfumato.policy.policy import Budget
 from sfumato.query.relation import Options
@@ -58,6 +65,8 @@ class PriceTarget:
     """Whether margins are known before the data is read, wherever that is possible, though none is named."""
     weights: tuple[tuple[str, Fraction], ...] = ()
     """How often the groups of a workload count beside each other, by their labels; once where they are not named."""
+    split: tuple[tuple[str, str, Fraction], ...] = ()
+    """The shares of the price by label and name of what is measured, where margins of a workload decide them."""
     goal: AccuracyGoal | None = None
     """The margins that pilot measurements and this one are asked for; a plan does not depend on it."""
 
@@ -125,7 +134,9 @@ def make_plans(
         if wish.within:
             raise margin_of_stages(wish.within[0][0])
         wish = replace(wish, margins_before_data=True)  # each stage is measured once, at bounds that are known before
-    asked = _Asked(wish.margins_before_data, bool(wish.within), wish.weights, outcomes or (private.outcome,))
+    asked = _Asked(
+        wish.margins_before_data, bool(wish.within), wish.weights, outcomes or (private.outcome,), wish.split
+    )
     needs = (known or {}).get(asked.fixed) if not outcomes and not wish.weights else None
     if needs is None:
         needs = _needs_by_cells(private, asked)
@@ -146,6 +157,7 @@ class _Asked:
     within: bool
     weights: tuple[tuple[str, Fraction], ...]
     outcomes: tuple[ProjectNode, ...]
+    split: tuple[tuple[str, str, Fraction], ...] = ()
 
     @property
     def fixed(self) -> tuple[bool, bool]:
@@ -173,6 +185,8 @@ class _Ways:
     """The selections of bounds."""
     steps: "_Ways | None" = None
     """The same with conditions that contain others measured as steps."""
+    null_counts: tuple["_Ways", ...] = ()
+    """The same with rows where a column is NULL counted by themselves."""
 
 
 KnownNeeds = dict[tuple[bool, bool], tuple[tuple[_Ways, ...], ...]]
@@ -183,32 +197,51 @@ def _needs_by_cells(private: PrivateQuery, asked: _Asked) -> tuple[tuple[_Ways, 
     """Return the needs with and without the cell of what lies outside: an answer given either way is still found."""
     groups = with_remainder_cells(private.groups)
     wider = groups if asked.margins_before_data else with_outside_cells(groups)
-    return tuple(_ways_of(private, each, asked) for each in ((groups,) if wider == groups else (wider, groups)))
+    found = tuple(_ways_of(private, each, asked) for each in ((groups,) if wider == groups else (wider, groups)))
+    if asked.margins_before_data or asked.within or not has_large_table(private.groups):
+        return found
+    if any(way.usual.lists != way.usual.every for ways in found for way in ways):
+        return found  # a few of many cells are found with less noise than all of them
+    # what was answered up to version 0.14, without the common table, in the last place
+    return (_ways_of(private, with_remainder_cells(private.groups, large=True), asked, large=True), *found)
 
 
-def _ways_of(private: PrivateQuery, groups: tuple[Group, ...], asked: _Asked) -> tuple[_Ways, ...]:
+def _ways_of(
+    private: PrivateQuery, groups: tuple[Group, ...], asked: _Asked, *, large: bool = False
+) -> tuple[_Ways, ...]:
     fixed = asked.margins_before_data or asked.within
     needs = tuple(needs_of(group, private.neighbours, fixed=fixed) for group in groups)
     needs, choices = with_candidate_bounds(needs, private.neighbours)
     better = tuple(with_vector(select_keys_at_bound(need), private.neighbours) for need in needs)
-    way = _way(private, better, choices, asked)
+    way = _way(private, better, choices, asked, large=large)
     stepped = tuple(with_steps(need, private.neighbours) for need in better)
     if stepped != better and len(needs) == 1 and not fixed:
-        way = replace(way, steps=_way(private, stepped, choices, asked))
+        way = replace(way, steps=_way(private, stepped, choices, asked, large=large))
+    if len(needs) == 1 and not fixed:
+        counted = [tuple(count(need, private.neighbours) for need in better) for count in WITH_NULL_COUNTS]
+        ways = [_way(private, each, choices, asked, large=large) for each in counted if each != better]
+        way = replace(way, null_counts=tuple(ways))
     # keys selected by people, and conditions measured each by itself, in the last place, as above
-    return (way,) if better == needs else (way, _way(private, needs, choices, asked))
+    return (way,) if better == needs else (way, _way(private, needs, choices, asked, large=large))
 
 
 def _way(
-    private: PrivateQuery, needs: tuple[MeasurementSet, ...], choices: tuple[MeasurementSet, ...], asked: _Asked
+    private: PrivateQuery,
+    needs: tuple[MeasurementSet, ...],
+    choices: tuple[MeasurementSet, ...],
+    asked: _Asked,
+    *,
+    large: bool,
 ) -> _Ways:
-    tables = common_tables(needs)
+    tables = common_tables(needs, large=large)
     if not asked.margins_before_data:  # a stream cuts nobody off over all its periods
         needs = with_total_bounds(needs, tables, private.neighbours)
     weights = dict(asked.weights)
     needs = _with_weights(needs, weights)
     splits = [weight_marginals(needs, tables)]
-    if tables and not asked.margins_before_data and not asked.within:
+    if asked.split:
+        splits = [split_measurements(needs, asked.split, power) for power in (2, 2, 1)]
+    elif tables and not asked.margins_before_data and not asked.within:
         splits += [balance_marginals(needs, tables, weights, power) for power in (2, 1)]
     usual, *balanced = (_with_lists(private, each, tables, asked) for each in splits)
     return _Ways(usual, tuple(balanced), tables, choices)
@@ -225,10 +258,14 @@ def _with_lists(
 
 def _plans_of(private: PrivateQuery, ways: _Ways, wish: PriceTarget) -> tuple[Plan, ...]:
     plans = _plans_by(private, ways, wish)
-    if ways.steps is None:
-        return plans
-    steps = _plans_by(private, ways.steps, wish)  # what is more exact comes first
-    return (*steps, *plans) if prefers_steps(steps[0], plans[0], wish.max_loss) else plans
+    if ways.steps is not None:
+        steps = _plans_by(private, ways.steps, wish)  # what is more exact comes first
+        if prefers_steps(steps[0], plans[0], wish.max_loss):
+            return (*steps, *plans)
+    if ways.null_counts:
+        counted = [_plans_by(private, each, wish) for each in ways.null_counts]
+        return (*prefer_null_counts(counted, plans, wish.max_loss), *plans)
+    return plans
 
 
 def _plans_by(private: PrivateQuery, ways: _Ways, wish: PriceTarget) -> tuple[Plan, ...]:
@@ -277,6 +314,7 @@ def _plans_with(private: PrivateQuery, split: _Needs, ways: _Ways, wish: PriceTa
             (*lists, *price_selections(ways.choices, lists)),
         )
     noise = _noise(private, needs, wish) if lists == needs else _better_noise(private, needs, lists, wish)
+    noise = with_renyi_keys(noise, wish.max_loss)
     return tuple(Plan(private, groups, loss, event_of(groups), ways.tables) for groups, loss in noise)
 
 

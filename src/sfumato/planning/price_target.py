@@ -23,6 +23,8 @@ class StoredPlanKey:
     """The SHA-256 of the fingerprint of its question, where it was stored."""
     weights: tuple[tuple[str, Fraction], ...] = ()
     """How often its groups counted, as in `PriceTarget`."""
+    split: tuple[tuple[str, str, Fraction], ...] = ()
+    """The shares of what was measured, as in `PriceTarget`."""
 
     def index_in(self, plans: tuple[Plan, ...], fingerprints: Sequence[Sequence[str]]) -> int:
         """Return which of these plans it was, or the first; several may cost the same and measure other cells.
@@ -49,6 +51,8 @@ def price_target_to_json(wish: PriceTarget) -> dict[str, object]:
         document["account"] = [str(account.epsilon), str(account.delta), account.order]
     if wish.weights:
         document["weights"] = {label: str(weight) for label, weight in wish.weights}
+    if wish.split:
+        document["split"] = [[label, name, str(share)] for label, name, share in wish.split]
     if wish.goal is not None:
         document["goal"] = goal_to_json(wish.goal)
     return document
@@ -57,6 +61,11 @@ def price_target_to_json(wish: PriceTarget) -> dict[str, object]:
 def weights_of(document: Mapping[str, Any]) -> tuple[tuple[str, Fraction], ...]:
     """Return how often the groups of a kept wish counted."""
     return tuple((label, Fraction(weight)) for label, weight in document.get("weights", {}).items())
+
+
+def split_of(document: Mapping[str, Any]) -> tuple[tuple[str, str, Fraction], ...]:
+    """Return the shares of what was measured for a kept wish."""
+    return tuple((label, name, Fraction(share)) for label, name, share in document.get("split", ()))
 
 
 def account_of_share(document: Mapping[str, Any]) -> Filter | None:

@@ -22,9 +22,11 @@ from sfumato.query.functions import SUMMING, Aggregation
 from sfumato.query.rebuilding import rebuild_fields
 
 MOST_CELLS = 50_000
-"""A common table has at most so many cells."""
+"""Maximum number of cells of a common table that is estimated as a whole, so that all its marginals add up."""
 MOST_WEIGHTS = 4_000_000
-"""So many pairs of a shown and a measured cell, at most, are looked at."""
+"""Maximum number of pairs of a shown and a measured cell whose weights are written out."""
+MAX_MEASURED_CELLS = 1_000_000
+"""Maximum number of measured cells of all marginals of a larger table, which is never written out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,12 @@ class ContingencyTable:
     sizes: tuple[int, ...]
     has_remainder: tuple[bool, ...]
     margins: tuple[MarginalMeasurement, ...]
+
+    @property
+    def is_large(self) -> bool:
+        """Whether its marginals are estimated in closed form, one by one (proofs/one_table.md, (8))."""
+        measured = sum(prod(self.sizes[axis] for axis in margin.axes) for margin in self.margins)
+        return prod(self.sizes) > MOST_CELLS or measured**2 > MOST_WEIGHTS
 
     def folded(self, margin: MarginalMeasurement, axes: frozenset[int]) -> int:
         """Return how many cells of a margin are summed up for one cell of the axes."""
@@ -63,21 +71,41 @@ class Unlabelled:
     quantities: tuple[Quantity, ...]
 
 
-def with_remainder_cells(groups: Sequence[Group]) -> tuple[Group, ...]:
-    """Return the groups, with the rest measured too wherever others count the same rows by other keys."""
+def with_remainder_cells(groups: Sequence[Group], *, large: bool = False) -> tuple[Group, ...]:
+    """Return the groups, with the rest measured too wherever others count the same rows by other keys.
+
+    `large` says that tables of more than `MOST_CELLS` cells count, too.
+    """
+    found = list(groups)
+    for places in _groups_of_same_rows(groups):
+        whole = [_with_all_rows(groups[place]) for place in places]
+        few = prod(_sizes([groups[place] for place in places]).values()) <= MOST_CELLS
+        if few or (large and sum(group.cells for group in whole) <= MAX_MEASURED_CELLS):
+            for place, group in zip(places, whole, strict=True):
+                found[place] = group
+    return tuple(found)
+
+
+def has_large_table(groups: Sequence[Group]) -> bool:
+    """Whether groups count the same rows by keys whose common table is too large to be estimated as a whole."""
+    for places in _groups_of_same_rows(groups):
+        whole = [_with_all_rows(groups[place]) for place in places]
+        measured = sum(group.cells for group in whole)
+        cells = prod(_sizes([groups[place] for place in places]).values())
+        if measured <= MAX_MEASURED_CELLS and (cells > MOST_CELLS or measured**2 > MOST_WEIGHTS):
+            return True
+    return False
+
+
+def _groups_of_same_rows(groups: Sequence[Group]) -> list[list[int]]:
+    """Return the places of groups that count the same rows by different keys, for each kind of rows."""
     if len(groups) < 2:
-        return tuple(groups)
+        return []
     alike: dict[object, list[int]] = {}
     for place, group in enumerate(groups):
         if adds_up_by_cells(group):
             alike.setdefault(unlabelled(group, ()).rows, []).append(place)
-    found = list(groups)
-    for places in alike.values():
-        keys = {unlabelled(groups[place], ()).keys for place in places}
-        if len(keys) > 1 and prod(_sizes([groups[place] for place in places]).values()) <= MOST_CELLS:
-            for place in places:
-                found[place] = _with_all_rows(groups[place])
-    return tuple(found)
+    return [places for places in alike.values() if len({unlabelled(groups[place], ()).keys for place in places}) > 1]
 
 
 def _with_all_rows(group: Group) -> Group:
@@ -92,8 +120,11 @@ def with_remainder(group: Group, keys: tuple[Key, ...]) -> Group:
     return replace(whole, contribution=replace(group.contribution, groups=touched))
 
 
-def common_tables(needs: Sequence[MeasurementSet]) -> tuple[ContingencyTable, ...]:
-    """Return the common table of each quantity that several groups measure by different keys."""
+def common_tables(needs: Sequence[MeasurementSet], *, large: bool = False) -> tuple[ContingencyTable, ...]:
+    """Return the common table of each quantity that several groups measure by different keys.
+
+    `large` says that tables count, too, that are too large to be estimated as a whole.
+    """
     if len(needs) < 2:
         return ()
     described = {
@@ -121,12 +152,37 @@ def common_tables(needs: Sequence[MeasurementSet]) -> tuple[ContingencyTable, ..
                 for one, same in zip(needs[place].measurements, described[place].quantities, strict=True)
                 if same == quantity and one.name not in curved[place] and _is_cut_alike(one, needs[place])
             ]
-            measured = sum(needs[place].group.cells for place, _ in members)
-            worth = len({frozenset(margin.axes) for _, margin in members}) > 1
-            if worth and prod(sizes.values()) <= MOST_CELLS and measured**2 <= MOST_WEIGHTS:
-                margins = tuple(margin for _, margin in members)
-                found.append(ContingencyTable(tuple(sizes.values()), tuple(rests[key] for key in sizes), margins))
+            if len({frozenset(margin.axes) for _, margin in members}) < 2:
+                continue
+            table = ContingencyTable(
+                tuple(sizes.values()),
+                tuple(rests[key] for key in sizes),
+                tuple(margin for _, margin in members),
+            )
+            if not table.is_large:
+                found.append(table)
+            elif large and (allowed := _without_averages(table, needs)) is not None:
+                found.append(allowed)
     return tuple(found)
+
+
+def _without_averages(table: ContingencyTable, needs: Sequence[MeasurementSet]) -> ContingencyTable | None:
+    """Return a large table without what averages are made of, or None where nothing is left to combine.
+
+    The interval of an average needs the joint law of its two numbers, which those of a large table do not have.
+    """
+    averaged = {
+        (need.group.label, name)
+        for need in needs
+        for one in need.derived
+        if isinstance(one, AverageColumn)
+        for name in one.measured
+    }
+    margins = tuple(margin for margin in table.margins if (margin.label, margin.name) not in averaged)
+    smaller = replace(table, margins=margins)
+    measured = sum(prod(table.sizes[axis] for axis in margin.axes) for margin in margins)
+    worth = len({frozenset(margin.axes) for margin in margins}) > 1 and measured <= MAX_MEASURED_CELLS
+    return smaller if worth and smaller.is_large else None
 
 
 def adds_up_by_cells(group: Group) -> bool:

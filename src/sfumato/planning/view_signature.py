@@ -98,12 +98,13 @@ def measured_terms(plan: GroupPlan, flow: CanonicalFlow) -> dict[str, Terms | No
     """
     found = {one.name: None if one.bound is not None else linear_terms(one.quantity, flow) for one in plan.measured}
     for one in sorted(plan.sums, key=lambda one: len(one.steps)):  # from the inside
-        inside, own = [found[name] for name in one.steps[1:]], dict(linear_terms(one.quantity, flow) or {})
-        for terms in inside:
+        (step, sign), *others = one.terms
+        inside, own = [(found[name], each) for name, each in others], dict(linear_terms(one.quantity, flow) or {})
+        for terms, each in inside:
             for name, times in (terms or {}).items():
-                own[name] = own.get(name, 0) - times
-        known = own and None not in inside
-        found[one.steps[0]] = {name: times for name, times in own.items() if times} if known else None
+                own[name] = own.get(name, 0) - each * times
+        known = own and all(terms is not None for terms, _ in inside)
+        found[step] = {name: sign * times for name, times in own.items() if times} if known else None
     return found
 
 

@@ -1,6 +1,6 @@
 """From noisy measurements to the columns that were asked for, as an engine keeps them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
 
@@ -19,10 +19,22 @@ from sfumato.release.noisy import NoisyGroup, NoisyResult, integers
 Columns = Mapping[str, Sequence[EngineValue]]
 
 
-def estimates(plan: Plan, noisy: NoisyResult, made: Mapping[tuple[str, str], ConsistentMarginal]) -> dict[str, Columns]:
-    """Return the noisy tables by their groups' labels: every key, then every aggregate, as an engine keeps them."""
+def estimates(
+    plan: Plan,
+    noisy: NoisyResult,
+    made: Mapping[tuple[str, str], ConsistentMarginal],
+    read: Set[str] | None = None,
+) -> dict[str, Columns]:
+    """Return the noisy tables by their groups' labels: every key, then every aggregate, as an engine keeps them.
+
+    `read` has the labels of the tables that are read; None stands for all.
+    """
     pairs, added = zip(plan.groups, noisy.groups, strict=True), tail_corrections(plan, noisy.groups)
-    return {group.group.label: _estimated(group, table, made, added) for group, table in pairs}
+    return {
+        group.group.label: _estimated(group, table, made, added)
+        for group, table in pairs
+        if read is None or group.group.label in read
+    }
 
 
 def _estimated(

@@ -5,7 +5,7 @@ smaller ones. Every margin that holds a set of axes measures its residual, and t
 their precision. Proof: proofs/one_table.md
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, reduce
@@ -20,6 +20,7 @@ from sfumato.planning.derived_measurement import DerivedMeasurement
 from sfumato.planning.plan import Plan
 from sfumato.planning.shared_marginals import ContingencyTable, MarginalMeasurement, subsets
 from sfumato.release.intervals.noise_law import Floats, Integers, moments_of
+from sfumato.release.large_marginals import LargeTable
 from sfumato.release.noisy import NoisyGroup, NoisyResult
 
 Indices = npt.NDArray[np.int64]
@@ -43,6 +44,19 @@ class ConsistentMarginal:
     """Of each measurement of the common table: which of its cells, and with which weights, row after row."""
     rows: tuple[Indices, ...] | None = None
     """The shown cell of each entry of `others`; None where all shown cells have as many."""
+    estimates: "MarginalEstimates | None" = None
+    """Set where the table is large: then `others` is empty, and the estimates stand for what was measured."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarginalEstimates:
+    """The estimates of all cells of a marginal of a large table, and the law of their errors."""
+
+    solved: LargeTable
+    axes: tuple[int, ...]
+    """In the order of the group's keys."""
+    values: Floats
+    """Cell after cell, the rests among them."""
 
 
 def shown_cells(group: NoisyGroup) -> list[int]:
@@ -50,8 +64,8 @@ def shown_cells(group: NoisyGroup) -> list[int]:
     return [place for place, cell in enumerate(group.keys) if None not in cell and Absent.NULL not in cell]
 
 
-def consistent(plan: Plan, noisy: NoisyResult) -> dict[Name, ConsistentMarginal]:
-    """Return what was measured of common tables, by label and name."""
+def consistent(plan: Plan, noisy: NoisyResult, read: Set[str] | None = None) -> dict[Name, ConsistentMarginal]:
+    """Return what was measured of common tables, by label and name; of large ones only the groups that are read."""
     measured = {
         (group.group.label, one.name): (one, found)
         for group, found in zip(plan.groups, noisy.groups, strict=True)
@@ -59,21 +73,47 @@ def consistent(plan: Plan, noisy: NoisyResult) -> dict[Name, ConsistentMarginal]
     }
     made: dict[Name, ConsistentMarginal] = {}
     for table in plan.tables:
-        mechanisms = [measured[margin.label, margin.name][0].mechanism for margin in table.margins]
-        variances = [max(moments_of(mechanism)[0], _NO_NOISE) for mechanism in mechanisms]
+        moments = [moments_of(measured[margin.label, margin.name][0].mechanism) for margin in table.margins]
+        variances = tuple(max(variance, _NO_NOISE) for variance, *_ in moments)
         groups = [measured[margin.label, margin.name][1] for margin in table.margins]
-        made |= _Solved(table, tuple(variances)).margins(groups)
+        if table.is_large:
+            fourths = tuple(fourth + shared**2 for _, fourth, shared in moments)
+            made |= _estimated(LargeTable(table, variances, fourths), groups, read)
+        else:
+            made |= _Solved(table, variances).margins(groups)
     for one in plan.derived:
         made[one.label, one.name] = _derived(one, {name: group for name, (_, group) in measured.items()})
     for group, found in zip(plan.groups, noisy.groups, strict=True):
         label = group.group.label
         made |= {
             (label, one.name): _sum_of_steps(
-                [made.get((label, name)) or _own(label, name, found) for name in one.steps]
+                [(made.get((label, name)) or _own(label, name, found), sign) for name, sign in one.terms]
             )
             for one in group.sums
         }
     return made
+
+
+def _estimated(
+    solved: LargeTable, groups: Sequence[NoisyGroup], read: Set[str] | None = None
+) -> dict[Name, ConsistentMarginal]:
+    """Return the marginals of a large table that are read, all of them for None."""
+    table, measured = solved.table, list[Wide]()
+    places = [place for place, margin in enumerate(table.margins) if read is None or margin.label in read]
+    if not places:
+        return {}
+    for margin, group in zip(table.margins, groups, strict=True):
+        values = np.array(group.column(margin.name), dtype=np.longdouble)
+        shaped = values.reshape([table.sizes[axis] for axis in margin.axes])
+        measured.append(shaped.transpose(sorted(range(len(margin.axes)), key=lambda at: margin.axes[at])))
+    residuals, found = solved.estimated_residuals(measured), {}
+    for place, shown in zip(places, solved.whole_numbers(measured, places), strict=True):
+        margin = table.margins[place]
+        axes = tuple(sorted(margin.axes))
+        ordered = solved.estimate(axes, residuals).transpose([axes.index(axis) for axis in margin.axes])
+        estimates = MarginalEstimates(solved, margin.axes, ordered.ravel().astype(np.float64))
+        found[margin.label, margin.name] = ConsistentMarginal(_narrow(shown), (), None, estimates)
+    return found
 
 
 def _own(label: str, name: str, found: NoisyGroup) -> ConsistentMarginal:
@@ -83,15 +123,16 @@ def _own(label: str, name: str, found: NoisyGroup) -> ConsistentMarginal:
     return ConsistentMarginal(values, (((label, name), shown, np.ones(len(shown))),))
 
 
-def _sum_of_steps(steps: Sequence[ConsistentMarginal]) -> ConsistentMarginal:
+def _sum_of_steps(steps: Sequence[tuple[ConsistentMarginal, int]]) -> ConsistentMarginal:
     """Return a count or sum from its steps, in every shown cell.  Proof: proofs/disjoint_conditions.md, 4"""
-    size = len(steps[0].values)
-    values = np.array([sum(map(int, numbers)) for numbers in zip(*(one.values for one in steps), strict=True)], object)
+    size = len(steps[0][0].values)
+    signed = ([sign * int(value) for value in one.values] for one, sign in steps)
+    values = np.array([sum(numbers) for numbers in zip(*signed, strict=True)], object)
     entries: dict[Name, list[tuple[Indices, Indices, Floats]]] = {}
-    for one in steps:
+    for one, sign in steps:
         rows = one.rows or [np.repeat(np.arange(size), len(cells) // max(size, 1)) for _, cells, _ in one.others]
         for (name, cells, weights), own in zip(one.others, rows, strict=True):
-            entries.setdefault(name, []).append((own, cells, weights))
+            entries.setdefault(name, []).append((own, cells, sign * weights))
     merged = {name: _once(parts) for name, parts in entries.items()}  # what one step adds another may take away
     others = tuple((name, cells, weights) for name, (_, cells, weights) in merged.items())
     return ConsistentMarginal(_narrow(values.reshape(size)), others, tuple(own for own, _, _ in merged.values()))

@@ -131,11 +131,11 @@ def _outside_rows(group: GroupPlan, found: NoisyGroup, place: int) -> str:
     cells = [at for at, cell in enumerate(found.keys) if cell[place] is None]
     if name is None or not cells:
         return "rows"
-    steps = group.steps_of(name)
+    steps = dict(group.terms_of(name))
     parts = len(cells) * len(steps)
     mechanisms = [one.mechanism for one in group.measured if one.name in steps]
     margin = max(one.margin(1 - (1 - CONFIDENCE) / parts) for one in mechanisms) * parts  # a union bound over all
-    rows = sum(found.numbers(step)[at] for step in steps for at in cells)
+    rows = sum(sign * found.numbers(step)[at] for step, sign in steps.items() for at in cells)
     return f"about {max(0, rows):,} rows (±{margin:,})"
 
 
@@ -156,9 +156,11 @@ def _distinct_count(column: DistinctCountColumn, limits: Sequence[int], mechanis
     counted = f"{_DISTINCT_LIMIT} {values} per person, selected privately."
     if least == column.limits[-1]:
         return Note(NoteRank.MEANING, f"{counted} A person cannot have more, so no value was left out.")
-    added, missed = "Without noise the count is never above the true number", mechanism.missed * most
+    added = "Without noise the count is never above the true number"
+    places = [place for place, limit in enumerate(column.limits[:-1]) if limit in limits]
+    missed = max(mechanism.gain_of_next(place, CONFIDENCE) for place in places)
     if column.values is None or missed < column.values:
-        added = f"{added}, and twice the limit would add fewer than {missed:,} with probability 95 %"
+        added = f"{added}, and the next limit would add at most {missed:,} with probability 95 %"
     return Note(NoteRank.MEANING, f"{counted} {added}; the interval covers all missing values.")
 
 

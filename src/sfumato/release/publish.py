@@ -12,6 +12,7 @@ from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
 from sfumato.mechanisms.optimal_selection import OptimalSelection
+from sfumato.mechanisms.renyi_selection import RenyiSelection
 from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.planning.bounding.selection import at_bounds
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement, PlannedSelection
@@ -118,7 +119,7 @@ def _released(plan: GroupPlan, exact: GroupAggregates, source: Source) -> tuple[
     if plan.selection is None:
         return list(range(len(exact.keys))), ()
     # the engine's order, and how many cells lay between two, are secret: the keys' own order is not
-    if isinstance(plan.selection, OptimalSelection):
+    if isinstance(plan.selection, OptimalSelection | RenyiSelection):
         kept = plan.selection.release(exact.units, source)
         return sorted((int(place) for place in kept), key=lambda place: exact.keys[place]), ()
     if isinstance(plan.selection, SpelledList):

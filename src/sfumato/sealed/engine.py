@@ -25,6 +25,7 @@ from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import InputNode, Item, ProjectNode
 from sfumato.language.scalar import ColumnRef, Operator, Scalar
 from sfumato.mechanisms.answers import integer_answers
+from sfumato.planning.aggregates.others import all_of, conjuncts_of
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.policy.policy import RowUnit, UnitColumn, fold_name
@@ -235,10 +236,12 @@ def _needed_columns(
     for measurement in plan.measured:
         argument = None if measurement.quantity.argument is None else rows.inline_names(measurement.quantity.argument)
         shape = None if argument is None else _measure_shape(argument, rows, sides)
-        side = 0 if shape is None else shape.side
-        for slot in range(len(sides[side].slots)):
-            for column in _shape_columns(shape, sides[side], slot):
-                columns_by_side[side][column.labels] = column
+        _, absent = _without_absence(measurement.quantity, rows, sides)
+        for needed in (shape,) if absent is None else (shape, absent):
+            side = 0 if needed is None else needed.side
+            for slot in range(len(sides[side].slots)):
+                for column in _shape_columns(needed, sides[side], slot):
+                    columns_by_side[side][column.labels] = column
     return tuple(tuple(columns.values()) for columns in columns_by_side)
 
 
@@ -275,6 +278,21 @@ def _measure_shape(scalar: Scalar, rows: SealedRows, sides: tuple[Layout, ...]) 
     return None
 
 
+def _without_absence(
+    quantity: Quantity, rows: SealedRows, sides: tuple[Layout, ...]
+) -> tuple[Scalar | None, Shape | None]:
+    """Return the condition of a count of rows without the one that a measure is NULL, and this measure.
+
+    A null count is the count of all rows less that of the rows with a value: no cell tells which rows those are.
+    """
+    *others, last = conjuncts_of(quantity.where) or (None,)
+    if quantity.argument is None and last is not None and last.operator is Operator.IS_NULL:
+        shape = _measure_shape(rows.inline_names(last.arguments[0]), rows, sides)
+        if shape is not None:
+            return all_of(tuple(part for part in others if part is not None)), shape
+    return quantity.where, None
+
+
 def _aggregates(group: SealedGroup, sums: SumOf | None) -> GroupAggregates:
     """Add up the cells of each group that fulfil the conditions."""
     plan, sides = group.plan, group.sides
@@ -282,7 +300,10 @@ def _aggregates(group: SealedGroup, sums: SumOf | None) -> GroupAggregates:
     totals = {measurement.name: [0] * len(keys) for measurement in plan.measured}
     if sums is not None:
         positions = {key: position for position, key in enumerate(keys)}
-        wheres = [measurement.quantity.where for measurement in plan.measured if measurement.quantity.where is not None]
+        split = {
+            measurement.name: _without_absence(measurement.quantity, group.rows, sides) for measurement in plan.measured
+        }
+        wheres = [where for where, _ in split.values() if where is not None]
         arguments = {
             measurement.name: argument
             for measurement in plan.measured
@@ -307,10 +328,12 @@ def _aggregates(group: SealedGroup, sums: SumOf | None) -> GroupAggregates:
             values = dict(zip(scalars[width + len(key) :], row[width + len(key) :], strict=True))
             for measurement in plan.measured:
                 quantity = measurement.quantity
-                if quantity.where is None or values[quantity.where] is True:
-                    totals[measurement.name][positions[key]] += _cell_part(
-                        quantity, shapes.get(measurement.name), values, sums, combination, sides
-                    )
+                where, absent = split[measurement.name]
+                if where is None or values[where] is True:
+                    part = _cell_part(quantity, shapes.get(measurement.name), values, sums, combination, sides)
+                    if absent is not None:
+                        part -= _cell_part(quantity, absent, values, sums, combination, sides)
+                    totals[measurement.name][positions[key]] += part
     return GroupAggregates(keys, {name: integer_answers(column) for name, column in totals.items()}, None)
 
 

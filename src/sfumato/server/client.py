@@ -117,12 +117,15 @@ class RemoteDatabase:
         share: object = None,
         delta: object = None,
         weights: Sequence[object] | None = None,
+        within: Sequence[object] | None = None,
         key: str | None = None,
     ) -> list[Release]:
         """Return the answers of several questions that are charged as one: as `Database.ask_all` does."""
         asked: dict[str, object] = {"questions": _questions(questions), **_price(epsilon, share, delta)}
         if weights is not None:
             asked["weights"] = list(map(str, weights))
+        if within is not None:
+            asked["within"] = [None if one is None else _margins(one) for one in within]
         headers = {"Idempotency-Key": _attempt(key)}
 
         def again(place: int, level: Fraction) -> Mapping[str, Any]:
@@ -324,14 +327,18 @@ def _question(
     if parameters is not None:
         question["parameters"] = _parameters(parameters)
     if within is not None:
-        if not isinstance(within, Mapping):
-            raise BadParameter(
-                f"within = {quote_value(within)} names no margins.",
-                "It gives columns of the answer the margin that each should have.",
-                "Write for example within={'n': 25}.",
-            )
-        question["within"] = {str(name): margin_text(margin) for name, margin in within.items()}
+        question["within"] = _margins(within)
     return question
+
+
+def _margins(within: object) -> dict[str, str]:
+    if isinstance(within, Mapping):
+        return {str(name): margin_text(margin) for name, margin in within.items()}
+    raise BadParameter(
+        f"within = {quote_value(within)} names no margins.",
+        "It gives columns of the answer the margin that each should have.",
+        "Write for example within={'n': 25}.",
+    )
 
 
 def _lost(place: str) -> LedgerUnavailable:

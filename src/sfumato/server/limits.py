@@ -4,62 +4,64 @@ import resource
 from dataclasses import dataclass, replace
 
 from sfumato.errors import FreeLimit
-from sfumato.policy.server_settings import ServerSettings
+from sfumato.policy.server_settings import DEFAULT_SERVER, ServerSettings
 from sfumato.release.release import Release
 
 MAX_PUBLIC_ROWS = 100_000
 """Maximum rows of an exact answer over public tables, which is free and held in memory while it is sent."""
 _MAX_FILES = 65_536
+_MIN_BODY_BYTES, _MIN_REPLY_BYTES = 64 << 20, 256 << 20
+_BURST_SECONDS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
     """Resource limits of clients. Both protocols share one count of connections."""
 
-    connections: int = 2048
+    connections: int = DEFAULT_SERVER.connections
     """Open connections of both ports."""
-    connections_per_address: int = 512
+    connections_per_address: int = DEFAULT_SERVER.connections_per_address
     """Open connections of one IPv4 address or IPv6 /64."""
-    connections_per_account: int = 256
+    connections_per_account: int = DEFAULT_SERVER.connections_per_account
     """HTTP connections on which one account has logged in."""
-    connections_before_login: int = 256
+    connections_before_login: int = DEFAULT_SERVER.connections_before_login
     """Connections before login. They are reserved: logged-in clients cannot use them up."""
-    connections_before_login_per_address: int = 64
+    connections_before_login_per_address: int = DEFAULT_SERVER.connections_before_login_per_address
     handshake_seconds: float = 10.0
     """Until the TLS handshake of an HTTP connection is complete."""
     header_seconds: float = 20.0
     """Until the headers of a request are complete; also how long a client may leave a reply unread."""
     body_seconds: float = 30.0
     """Until the body of a request is complete."""
-    login_seconds: float = 10.0
+    login_seconds: float = DEFAULT_SERVER.login_seconds
     """Until a PostgreSQL client has logged in."""
-    http_idle_seconds: int = 30
+    http_idle_seconds: int = DEFAULT_SERVER.http_idle_seconds
     """Between two requests on one HTTP connection."""
     header_bytes: int = 16 << 10
     login_body_bytes: int = 4 << 10
     """Body of a request without a grant."""
-    body_bytes_per_account: int = 8 << 20
+    body_bytes_per_account: int = DEFAULT_SERVER.request_bytes_per_account
     """Bodies of one account's requests that are held at the same time."""
-    body_bytes: int = 64 << 20
+    body_bytes: int = _MIN_BODY_BYTES
     """Bodies of all requests that are held at the same time."""
-    reply_bytes_per_account: int = 64 << 20
+    reply_bytes_per_account: int = DEFAULT_SERVER.reply_bytes_per_account
     """Encoded replies to one account that it has not read; those of at most 64 KiB are not counted."""
-    reply_bytes: int = 256 << 20
+    reply_bytes: int = _MIN_REPLY_BYTES
     """Encoded replies to all accounts that they have not read."""
-    anonymous_requests_per_second: float = 100.0
+    anonymous_requests_per_second: float = DEFAULT_SERVER.anonymous_requests_per_second
     """HTTP requests of one address without a grant. More wait."""
-    anonymous_burst: float = 500.0
-    pg_sessions: int = 400
+    anonymous_burst: float = _BURST_SECONDS * DEFAULT_SERVER.anonymous_requests_per_second
+    pg_sessions: int = DEFAULT_SERVER.pg_sessions
     """Sessions over PostgreSQL's protocol."""
-    pg_sessions_per_account: int = 128
-    pg_idle_seconds: float = 3600.0
+    pg_sessions_per_account: int = DEFAULT_SERVER.pg_sessions_per_account
+    pg_idle_seconds: float = DEFAULT_SERVER.pg_idle_seconds
     """Until a session over PostgreSQL's protocol ends that sends nothing."""
-    pg_session_seconds: float = 86_400.0
+    pg_session_seconds: float = DEFAULT_SERVER.pg_session_seconds
     """Until such a session ends in any case, between messages."""
-    pg_bytes_per_account: int = 64 << 20
+    pg_bytes_per_account: int = DEFAULT_SERVER.pg_bytes_per_account
     """Bytes that such sessions of one account hold between messages."""
-    console_idle_seconds: float = 3600.0
-    console_session_seconds: float = 8 * 3600.0
+    console_idle_seconds: float = DEFAULT_SERVER.console_idle_seconds
+    console_session_seconds: float = DEFAULT_SERVER.console_session_seconds
 
     def within_files(self, files: int) -> "ServerLimits":
         """Return limits under which connections use at most half of the process's files.
@@ -94,11 +96,11 @@ def limits_of(settings: ServerSettings) -> ServerLimits:
         login_seconds=settings.login_seconds,
         http_idle_seconds=settings.http_idle_seconds,
         anonymous_requests_per_second=settings.anonymous_requests_per_second,
-        anonymous_burst=5 * settings.anonymous_requests_per_second,
+        anonymous_burst=_BURST_SECONDS * settings.anonymous_requests_per_second,
         body_bytes_per_account=settings.request_bytes_per_account,
-        body_bytes=max(8 * settings.request_bytes_per_account, 64 << 20),
+        body_bytes=max(8 * settings.request_bytes_per_account, _MIN_BODY_BYTES),
         reply_bytes_per_account=settings.reply_bytes_per_account,
-        reply_bytes=max(4 * settings.reply_bytes_per_account, 256 << 20),
+        reply_bytes=max(4 * settings.reply_bytes_per_account, _MIN_REPLY_BYTES),
         pg_sessions=settings.pg_sessions,
         pg_sessions_per_account=settings.pg_sessions_per_account,
         pg_idle_seconds=settings.pg_idle_seconds,

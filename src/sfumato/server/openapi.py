@@ -108,6 +108,7 @@ _SCHEMAS: dict[str, Schema] = {
             share={"oneOf": [{"type": "string"}, {"type": "number", "exclusiveMinimum": 0, "maximum": 1}]},
             delta={"oneOf": [{"type": "string"}, {"type": "number"}]},
             weights={"type": "array", "items": {"oneOf": [{"type": "string"}, {"type": "number"}]}},
+            within={"type": "array", "items": {"oneOf": [_QUESTION["within"], {"type": "null"}]}},
             level={"oneOf": [{"type": "string"}, {"type": "number"}]},
         ),
         "additionalProperties": False,

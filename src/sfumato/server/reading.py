@@ -19,7 +19,7 @@ HOUSEHOLD = "household"
 """Key of `explain` for the loss of several people together."""
 REASON = "reason"
 """Key of a request: what the owner reads before deciding."""
-WORKLOAD_KEYS = ("questions", "epsilon", "share", "delta", "weights", "level")
+WORKLOAD_KEYS = ("questions", "epsilon", "share", "delta", "weights", "within", "level")
 """Keys of a workload."""
 _DIGITS = 9
 """No household has more people than can be written so."""
@@ -133,7 +133,19 @@ def read_questions(body: bytes) -> PricedQuestions:
     price: dict[str, object] = {key: _price(key, data[key]) for key in ("epsilon", "share", "delta") if key in data}
     if "weights" in data:
         price["weights"] = _numbers("weights", data["weights"])
+    if "within" in data:
+        price["within"] = _margins(data["within"])
     return PricedQuestions(texts, price, _price("level", data["level"]) if "level" in data else None)
+
+
+def _margins(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise BadRequest(
+            "`within` is no list of margins.",
+            "It has one object of columns and margins, or null, for each question.",
+            'Send [{"n": 25}, null].',
+        )
+    return [None if one is None else _price("within", one) for one in value]
 
 
 def _numbers(key: str, value: object) -> list[str]:

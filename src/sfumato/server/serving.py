@@ -36,6 +36,7 @@ from sfumato.server.grants import Grants
 from sfumato.server.http import RequestGuard, RequestLimits, make_app
 from sfumato.server.limits import ServerLimits, limits_of, lowered_limits, raise_file_limit
 from sfumato.server.link_root import dataset_path
+from sfumato.server.memory import return_free_memory
 from sfumato.server.origins import Origins, PublicUrl, read_public_url
 from sfumato.server.protocol import protocol_over
 from sfumato.server.proxies import TrustedProxies, read_proxies
@@ -148,7 +149,7 @@ async def _run(
     for line in lines([gate.policy for gate in gates], place, ports, tls.current if tls else None):
         say(line)
     tasks = [asyncio.create_task(_write_uses(granted)) for granted in grants.values()]
-    tasks.append(asyncio.create_task(reload.run()))
+    tasks += [asyncio.create_task(reload.run()), asyncio.create_task(return_free_memory())]
     await stop.wait()
     for task in tasks:
         task.cancel()

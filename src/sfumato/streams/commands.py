@@ -15,7 +15,7 @@ from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import round_up
 from sfumato.errors import BadParameter
 from sfumato.exact import decimal_rational, integer, positive_rational
-from sfumato.planning.noise import concentrated_loss
+from sfumato.planning.concentrated_loss import concentrated_loss
 from sfumato.release.rendering.export import optional
 from sfumato.release.rendering.table import text_table
 from sfumato.streams.margins import gaussian_margin

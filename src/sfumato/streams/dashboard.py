@@ -25,7 +25,7 @@ from sfumato.exact import decimal_rational, integer, positive_rational
 from sfumato.language.rel_nodes import InputNode
 from sfumato.language.scalar import ColumnRef, Operator, address
 from sfumato.mechanisms.answers import Answers
-from sfumato.planning.noise import concentrated_loss
+from sfumato.planning.concentrated_loss import concentrated_loss
 from sfumato.planning.plan import PlannedMeasurement
 from sfumato.prepare import Prepared, RequestedPrice
 from sfumato.query.expression import NOWHERE

@@ -83,22 +83,39 @@ class JointEstimate:
         return sqrt(variance)
 
 
+class ComponentSums:
+    """What tables say of each component so far: a further table changes only the components of its own columns."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.sizes = tuple(sizes)
+        self._sums: dict[Axes, Floats] = {}
+        self._precisions: dict[Axes, float] = {}
+
+    def add(self, axes: Axes, variance: Fraction, table: Counts) -> None:
+        """Add a noisy table of integers."""
+        for part in subsets(axes):
+            others = prod(self.sizes[axis] for axis in axes if axis not in part)
+            precision = 1.0 / (float(variance) * others)
+            self._sums[part] = self._sums.get(part, 0.0) + precision * component(table, axes, part)
+            self._precisions[part] = self._precisions.get(part, 0.0) + precision
+
+    def estimate(self) -> JointEstimate:
+        """Return the best unbiased estimate of all components."""
+        parts = {
+            part: Component(self._sums[part] / precision, 1.0 / precision)
+            for part, precision in self._precisions.items()
+        }
+        return JointEstimate(self.sizes, parts)
+
+
 def combine(
     sizes: Sequence[int], marginals: Sequence[Axes], sigma_squared: Sequence[Fraction], tables: Sequence[Counts]
 ) -> JointEstimate:
     """Return the best unbiased estimate of all components from noisy integer tables, one for each marginal."""
-    sums: dict[Axes, Floats] = {}
-    precisions: dict[Axes, float] = {}
+    sums = ComponentSums(sizes)
     for axes, variance, table in zip(marginals, sigma_squared, tables, strict=True):
-        for part in subsets(axes):
-            others = prod(sizes[axis] for axis in axes if axis not in part)
-            precision = 1.0 / (float(variance) * others)
-            sums[part] = sums.get(part, 0.0) + precision * component(table, axes, part)
-            precisions[part] = precisions.get(part, 0.0) + precision
-    return JointEstimate(
-        tuple(sizes),
-        {part: Component(sums[part] / precision, 1.0 / precision) for part, precision in precisions.items()},
-    )
+        sums.add(axes, variance, table)
+    return sums.estimate()
 
 
 def subsets(axes: Axes) -> list[Axes]:

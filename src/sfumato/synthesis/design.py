@@ -119,7 +119,7 @@ def all_pairs(sizes: tuple[int, ...], epsilon: Fraction, delta: Fraction, rows: 
     parts = marginal_shares(sizes)
 
     def _variances(variance: Fraction) -> tuple[Fraction, ...]:
-        return tuple(_round_up_variance(variance / part) for part in parts)
+        return tuple(round_up_variance(variance / part) for part in parts)
 
     variance = _least_variance(
         lambda at: _gaussians(moved, _variances(at), neighbours),
@@ -135,7 +135,7 @@ def _gaussians(moved: int, variances: tuple[Fraction, ...], neighbours: Neighbou
     return Composed(tuple(GaussianNoise(moved, variance, neighbours) for variance in variances))
 
 
-def _round_up_variance(value: Fraction) -> Fraction:
+def round_up_variance(value: Fraction) -> Fraction:
     """Round a variance up, so that it can be stored in few digits."""
     return Fraction(ceil(value * _VARIANCE_UNITS), _VARIANCE_UNITS)
 

@@ -6,6 +6,7 @@ Everything here is a function of released numbers and a public seed: free and re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import shake_256
+from heapq import heappop, heappush
 from math import sqrt
 from time import monotonic
 
@@ -22,6 +23,7 @@ INDEPENDENT_ONE_IN = 10
 FIT_STEPS = 120
 """Number of steps of a fit."""
 LEARNING_RATE = 0.25
+"""Size of the first steps."""
 _MEAN_DECAY, _SQUARE_DECAY, _DIVISION_GUARD = 0.9, 0.999, 1e-12
 _UNIFORM_STEP = 2.0**-53
 _MAX_CACHED_INDICES = 2 * 10**7
@@ -54,18 +56,27 @@ def spanning_tree(shares: Mapping[Axes, Floats], columns: int) -> list[tuple[int
 
     The tree has the largest sum of mutual informations that measured pairs allow; what no pair reaches stands alone.
     """
-    pairs = {axes: information(table) for axes, table in shares.items() if len(axes) == 2}
+    edges: dict[int, list[tuple[float, int, int]]] = {column: [] for column in range(columns)}
+    for axes, table in shares.items():
+        if len(axes) == 2:
+            edge = (-information(table), -axes[0], -axes[1])  # the heap pops the least: the most information
+            edges[axes[0]].append(edge)
+            edges[axes[1]].append(edge)
     order: list[tuple[int, int | None]] = []
     reached: set[int] = set()
+    heap: list[tuple[float, int, int]] = []
     while len(reached) < columns:
-        edges = [(gain, axes) for axes, gain in pairs.items() if len(reached & set(axes)) == 1]
-        if not edges:
+        while heap and -heap[0][1] in reached and -heap[0][2] in reached:
+            heappop(heap)
+        if not heap:
             order.append((min(set(range(columns)) - reached), None))
         else:
-            axes = max(edges)[1]
-            new, known = axes if axes[1] in reached else axes[::-1]
-            order.append((new, known))
-        reached.add(order[-1][0])
+            _, first, second = heappop(heap)
+            order.append((-first, -second) if -second in reached else (-second, -first))
+        new = order[-1][0]
+        reached.add(new)
+        for edge in edges[new]:
+            heappush(heap, edge)
     return order
 
 
@@ -83,7 +94,13 @@ def draw_pool(
 
     Most are drawn along the tree, each column given the one it depends on, some column by column.
     """
-    wide = rows // INDEPENDENT_ONE_IN
+    return distinct_rows(draw_along_tree(shares, sizes, seed, rows, rows // INDEPENDENT_ONE_IN))
+
+
+def draw_along_tree(
+    shares: Mapping[Axes, Floats], sizes: Sequence[int], seed: bytes, rows: int, independent: int
+) -> list[Codes]:
+    """Return rows drawn along the tree; the first `independent` of them are drawn column by column."""
     found: list[Codes] = [np.zeros(rows, dtype=np.int64) for _ in sizes]
     for column, parent in spanning_tree(shares, len(sizes)):
         luck = uniforms(seed, f"pool {column}", rows)
@@ -94,11 +111,12 @@ def draw_pool(
             given = pair if parent < column else pair.T
             empty = given.sum(axis=1, keepdims=True) <= 0
             given = np.where(empty, alone[None, :], given)
-            found[column][wide:] = _draw(given, found[parent][wide:], luck[wide:])
-    return _distinct_rows(found)
+            found[column][independent:] = _draw(given, found[parent][independent:], luck[independent:])
+    return found
 
 
-def _distinct_rows(rows: Sequence[Codes]) -> tuple[tuple[Codes, ...], Floats]:
+def distinct_rows(rows: Sequence[Codes]) -> tuple[tuple[Codes, ...], Floats]:
+    """Return each different row once, sorted, and how often it occurs."""
     order = np.lexsort(tuple(rows[::-1]))
     ordered = [column[order] for column in rows]
     new = np.ones(len(order), dtype=bool)
@@ -133,6 +151,7 @@ def fit_weights(
     steps: int = FIT_STEPS,
     seconds: float = float("inf"),
     start: Floats,
+    rate: float = LEARNING_RATE,
 ) -> tuple[Floats, Floats, int]:
     """Return the weights of the rows, their logarithms, and the steps taken: Adam on the squared distance of all pairs.
 
@@ -152,12 +171,12 @@ def fit_weights(
             place = kept[axes] if axes in kept else places_of(rows, axes, sizes)
             slope += (np.bincount(place, weights, goal.size) - goal).take(place)
         slope = weights * (slope - weights @ slope)
-        rate = LEARNING_RATE * sqrt(1 - done / steps)  # smaller and smaller, so that it comes to rest
+        slower = sqrt(1 - done / steps)  # smaller and smaller steps, so that it comes to rest
         done += 1
         mean = _MEAN_DECAY * mean + (1 - _MEAN_DECAY) * slope
         square = _SQUARE_DECAY * square + (1 - _SQUARE_DECAY) * slope * slope
         step = mean / (1 - _MEAN_DECAY**done) / (np.sqrt(square / (1 - _SQUARE_DECAY**done)) + _DIVISION_GUARD)
-        logarithms -= rate * step
+        logarithms -= rate * slower * step
         weights = _softmax(logarithms)
     return weights, logarithms, done
 

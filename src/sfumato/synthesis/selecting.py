@@ -1,30 +1,33 @@
 """Which pairs to measure where all of them do not fit: chosen one after another by how far a model is from the data.
 
-The kinds and parameters of all events are declared in advance; which pair a round chooses is adaptive, as in AIM
-[MMSM22]. Proof: proofs/selected_marginals.md
+As in AIM [MMSM22], rounds begin with much noise, and cost four times as much from then on whenever a measurement says
+no more than its noise. So a large table gets many pairs, and a small one few with less noise, without the number of
+people being known. What rounds may spend together is fixed in advance. Estimates between rounds are sums of components
+in closed form [Fuentes et al., arXiv:2602.05674]. Proof: proofs/selected_marginals.md
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from itertools import combinations
-from math import isqrt, pi, sqrt
+from math import ceil, isqrt, pi, sqrt
 
 import numpy as np
 
-from sfumato.accounting.event import BoundedRange, Composed, Event, GaussianNoise, Neighbours, Repeated
+from sfumato.accounting.event import BoundedRange, Composed, Concentrated, Event, GaussianNoise, Neighbours, Repeated
+from sfumato.caches import remembered
 from sfumato.errors import BadParameter
 from sfumato.mechanisms.exponential import Exponential
-from sfumato.planning.noise import concentrated_loss
+from sfumato.planning.concentrated_loss import concentrated_loss
 from sfumato.randomness.source import Source
-from sfumato.synthesis.combining import Counts, combine
+from sfumato.synthesis.combining import ComponentSums, Counts, JointEstimate
 from sfumato.synthesis.design import (
     MAX_MARGINAL_CELLS,
     MAX_TOTAL_CELLS,
     Axes,
     cells_of,
     check_sizes,
+    round_up_variance,
     sensitivity_squared,
 )
 from sfumato.synthesis.domain import Floats
@@ -36,28 +39,63 @@ MAX_PAIR_CELLS = 18_000
 """More columns too, while all pairs together have no more cells; beyond, choosing errs less (docs/synthesis.md)."""
 MAX_CELLS_PER_PAIR = 10**5
 """A pair of more cells is never chosen."""
-ONE_WAYS_SHARE, CHOOSING_SHARE, MEASURING_SHARE = Fraction(2, 10), Fraction(2, 10), Fraction(6, 10)
-_EPSILON_UNITS = 10**9
+ONE_WAYS_SHARE = Fraction(2, 10)
+"""Share of rho for single columns; rounds spend the rest."""
+CHOOSING_SHARE = Fraction(1, 10)
+"""Share of a round for its choice; its measurement gets the rest."""
+ROUNDS_PER_COLUMN = 16
+"""Number of rounds per column, if all of them stay at the first price."""
+PRICE_FACTOR = 4
+"""By how much dearer rounds become where a measurement said no more than its noise: half the noise."""
+REFRESH_GROWTH = Fraction(5, 4)
+"""The model is computed anew when this many times as many rounds were done as at the last time."""
+_EPSILON_UNITS = 10**12
+_EARLIER_CHOOSING_SHARE, _EARLIER_MEASURING_SHARE, _EARLIER_UNITS = Fraction(2, 10), Fraction(6, 10), 10**9
 
 MeasureMarginal = Callable[[Axes, Fraction], Counts]
 """Gives a marginal with noise of this variance."""
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """How pairs are chosen and measured: everything but which."""
+class RoundPrice:
+    """What one round does with its part of rho: the epsilon of its choice, and the variance of its measurement."""
 
-    candidates: tuple[Axes, ...]
-    rounds: int
-    moved: int
-    """The most that one person moves a score."""
     epsilon: Fraction
-    """The price of one choice."""
+    variance: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierSelection:
+    """What version 0.14 and earlier declared for the same columns and price: its releases stay known and free."""
+
+    event: Event
     one_way: Fraction
     pair: Fraction
-    """The variances of the noise on columns and on chosen pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """How pairs are chosen and measured: everything but which, and at which of the declared prices."""
+
+    candidates: tuple[Axes, ...]
+    squared: int
+    """The squared L2 sensitivity of one marginal."""
+    moved: int
+    """The most that one person moves a score."""
+    one_way: Fraction
+    """The variance of the noise on single columns."""
+    rho: Fraction
+    """What all rounds may spend together."""
+    rounds: int
+    """The number of rounds, if all of them stay at the first price."""
     event: Event
     neighbours: Neighbours
+    earlier: EarlierSelection
+
+    def price(self, rho: Fraction) -> RoundPrice:
+        """Return what a round does that may spend `rho`: it spends no more. Proof: proofs/selected_marginals.md."""
+        choosing = Fraction(isqrt(int(8 * CHOOSING_SHARE * rho * _EPSILON_UNITS**2)), _EPSILON_UNITS)  # ε²/8 [CR21]
+        return RoundPrice(choosing, round_up_variance(self.squared / (2 * (1 - CHOOSING_SHARE) * rho)))
 
 
 def all_pairs_fit(sizes: Sequence[int]) -> bool:
@@ -67,11 +105,11 @@ def all_pairs_fit(sizes: Sequence[int]) -> bool:
     return few and max(pairs, default=0) <= MAX_MARGINAL_CELLS and sum(pairs) + sum(sizes) <= MAX_TOTAL_CELLS
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def make_selection(
     sizes: tuple[int, ...], epsilon: Fraction, delta: Fraction, rows: int, neighbours: Neighbours
 ) -> Selection:
-    """Return the rounds for columns of these sizes: as many as there are columns, less one."""
+    """Return what rounds may do for columns of these sizes: all but which pairs they choose."""
     columns = [(axis,) for axis in range(len(sizes))]
     pairs = combinations(range(len(sizes)), 2)
     candidates = tuple(axes for axes in pairs if cells_of(axes, sizes) <= MAX_CELLS_PER_PAIR)
@@ -87,20 +125,34 @@ def make_selection(
         raise BadParameter(
             "This epsilon is too small at this delta.", "No rho is left for it.", "Give a larger epsilon or delta."
         )
-    squared, rounds = sensitivity_squared(rows, neighbours), min(len(sizes) - 1, len(candidates))
-    one_way = squared * len(sizes) / (2 * ONE_WAYS_SHARE * rho)
-    pair = squared * rounds / (2 * MEASURING_SHARE * rho)
-    # ε²/8-zCDP each [CR21]; rounded down
-    choice = Fraction(isqrt(int(8 * CHOOSING_SHARE * rho / rounds * _EPSILON_UNITS**2)), _EPSILON_UNITS)
-    moved = rows * (2 if neighbours is Neighbours.REPLACE else 1)
-    event = Composed(
-        (
-            Repeated(GaussianNoise(squared, one_way, neighbours), len(sizes)),
-            Repeated(BoundedRange(choice, neighbours), rounds),
-            Repeated(GaussianNoise(squared, pair, neighbours), rounds),
-        )
+    squared = sensitivity_squared(rows, neighbours)
+    most = MAX_TOTAL_CELLS // max(cells_of(axes, sizes) for axes in candidates)
+    return Selection(
+        candidates,
+        squared,
+        rows * (2 if neighbours is Neighbours.REPLACE else 1),
+        round_up_variance(squared * len(sizes) / (2 * ONE_WAYS_SHARE * rho)),
+        (1 - ONE_WAYS_SHARE) * rho,
+        min(ROUNDS_PER_COLUMN * len(sizes), len(candidates), most),
+        Concentrated(rho, neighbours),
+        neighbours,
+        _earlier_selection(len(sizes), len(candidates), rho, squared, neighbours),
     )
-    return Selection(candidates, rounds, moved, choice, one_way, pair, event, neighbours)
+
+
+def _earlier_selection(
+    columns: int, candidates: int, rho: Fraction, squared: int, neighbours: Neighbours
+) -> EarlierSelection:
+    rounds = min(columns - 1, candidates)
+    one_way = squared * columns / (2 * ONE_WAYS_SHARE * rho)
+    pair = squared * rounds / (2 * _EARLIER_MEASURING_SHARE * rho)
+    choice = Fraction(isqrt(int(8 * _EARLIER_CHOOSING_SHARE * rho / rounds * _EARLIER_UNITS**2)), _EARLIER_UNITS)
+    parts = (
+        Repeated(GaussianNoise(squared, one_way, neighbours), columns),
+        Repeated(BoundedRange(choice, neighbours), rounds),
+        Repeated(GaussianNoise(squared, pair, neighbours), rounds),
+    )
+    return EarlierSelection(Composed(parts), one_way, pair)
 
 
 def select(
@@ -112,44 +164,68 @@ def select(
 ) -> tuple[list[Axes], list[Fraction], list[Counts]]:
     """Measure every column, then one selected pair after another; return the marginals with their variances.
 
-    `exact` gives secret counts, which are used for the scores only.
+    `exact` gives secret counts, which are used for the scores only. A pair may be chosen again, with less noise.
     """
     marginals: list[Axes] = [(axis,) for axis in range(len(sizes))]
     variances = [selection.one_way] * len(sizes)
     tables = [measure(axes, selection.one_way) for axes in marginals]
-    secret = {axes: exact(axes) for axes in selection.candidates}
-    chooser = Exponential(selection.moved, selection.epsilon, selection.neighbours)
-    for _ in range(selection.rounds):
-        model = tree_pairs(sizes, marginals, variances, tables, selection.candidates)
-        left = [axes for axes in selection.candidates if axes not in marginals]
-        scores = [marginal_score(secret[axes], model[axes], selection.pair) for axes in left]
-        chosen = left[chooser.release(scores, source)]
+    sums = ComponentSums(sizes)
+    for axes, table in zip(marginals, tables, strict=True):
+        sums.add(axes, selection.one_way, table)
+    candidates = selection.candidates
+    secret = [exact(axes) for axes in candidates]
+    cells = np.array([table.size for table in secret])
+    left, rho = selection.rho, selection.rho / selection.rounds
+    model, misfits, waiting, next_refresh, rounds = {}, np.zeros(0), np.zeros(0, dtype=bool), 0, 0
+    while left > 0:
+        rho = left if left < 2 * rho else rho  # the last round takes what is left
+        price = selection.price(rho)
+        if rounds >= next_refresh or waiting.all():
+            model = predict_pairs(sums.estimate(), candidates)
+            misfits = np.array([misfit(table, model[axes]) for axes, table in zip(candidates, secret, strict=True)])
+            waiting = np.zeros(len(candidates), dtype=bool)  # chosen since then: the model does not know them yet
+            next_refresh = max(rounds + 1, ceil(rounds * REFRESH_GROWTH))
+        places = np.flatnonzero(~waiting)
+        scores = (misfits - np.rint(_noise_of(price.variance) * cells).astype(np.int64))[places]
+        chooser = Exponential(selection.moved, price.epsilon, selection.neighbours)
+        place = int(places[chooser.release(scores.tolist(), source)])
+        chosen = candidates[place]
+        table = measure(chosen, price.variance)
         marginals.append(chosen)
-        variances.append(selection.pair)
-        tables.append(measure(chosen, selection.pair))
+        variances.append(price.variance)
+        tables.append(table)
+        sums.add(chosen, price.variance, table)
+        waiting[place] = True
+        left -= rho
+        rounds += 1
+        if np.abs(table - model[chosen]).sum() <= _noise_of(price.variance) * table.size:
+            rho, next_refresh = min(PRICE_FACTOR * rho, left), rounds
     return marginals, variances, tables
 
 
-def marginal_score(exact: Counts, model: Floats, variance: Fraction) -> int:
-    """Return how far the model is from the counts, less what the noise of measuring them would be: an integer.
+def _noise_of(variance: Fraction) -> float:
+    """Return the mean size of the noise on a cell."""
+    return sqrt(2 / pi * float(variance))
+
+
+def misfit(exact: Counts, model: Floats) -> int:
+    """Return how far the model is from the counts, in rows: an integer.
 
     One person's rows move it by at most their number, up or down; twice that if they are replaced.
     """
-    rounded = np.rint(model).astype(np.int64)
-    return int(np.abs(exact - rounded).sum()) - round(sqrt(2 / pi * float(variance)) * exact.size)
+    return int(np.abs(exact - np.rint(model).astype(np.int64)).sum())
 
 
-def tree_pairs(
-    sizes: tuple[int, ...],
-    marginals: Sequence[Axes],
-    variances: Sequence[Fraction],
-    tables: Sequence[Counts],
-    wanted: Sequence[Axes],
-) -> dict[Axes, Floats]:
-    """Return the pair counts in the tree of measured marginals: exact, by products along its branches."""
-    joint = combine(sizes, marginals, variances, tables)
+def predict_pairs(joint: JointEstimate, wanted: Sequence[Axes]) -> dict[Axes, Floats]:
+    """Return the counts of pairs: as estimated where they were measured, otherwise from the tree of those that were."""
     shares, total = targets(joint), max(joint.total, 0.0)
-    order = spanning_tree(shares, len(sizes))
+    tree = tree_pairs(shares, len(joint.sizes))
+    return {axes: total * (shares[axes] if axes in shares else tree[axes[0], axes[1]]) for axes in wanted}
+
+
+def tree_pairs(shares: dict[Axes, Floats], columns: int) -> dict[tuple[int, int], Floats]:
+    """Return the shares of all pairs in the tree of measured marginals: exact, by products along its branches."""
+    order = spanning_tree(shares, columns)
     given: dict[int, tuple[int, Floats]] = {}
     for new, known in order:
         if known is not None:
@@ -157,7 +233,6 @@ def tree_pairs(
             pair = pair if known < new else pair.T
             rows = pair.sum(axis=1, keepdims=True)
             given[new] = known, np.where(rows > 0, pair / np.where(rows > 0, rows, 1.0), shares[(new,)][None, :])
-    found: dict[Axes, Floats] = {}
     together: dict[tuple[int, int], Floats] = {}
     for place, (new, _) in enumerate(order):
         for other, _ in order[:place]:
@@ -168,6 +243,4 @@ def tree_pairs(
             else:
                 together[other, new] = np.outer(shares[(other,)], shares[(new,)])
             together[new, other] = together[other, new].T
-    for axes in wanted:
-        found[axes] = total * together[axes[0], axes[1]]
-    return found
+    return together

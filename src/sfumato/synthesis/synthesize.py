@@ -82,12 +82,15 @@ def synthesize(
         def _noisy(axes: Axes, variance: Fraction) -> Counts:
             return measurer.noisy(_exact(axes), Gaussian(moved, variance, neighbours))
 
-        marginals, _, tables = _measure_marginals(plan, sizes, _exact, _noisy, measurer.source)
+        marginals, variances, tables = _measure_marginals(plan, sizes, _exact, _noisy, measurer.source)
         seed = read_exactly(measurer.source, SEED_BYTES).hex()
-        return {"marginals": marginals, "counts": _pack_tables(tables), "seed": seed}
+        released = {"marginals": marginals, "counts": _pack_tables(tables), "seed": seed}
+        return released | ({"variances": list(map(str, variances))} if isinstance(plan, Selection) else {})
 
     loss = PrivacyLoss(price, allowed)
-    found = measure(db, measurable, MeasurementRequest("synthesize", {"sizes": sizes}, plan.event, loss), _release)
+    earlier = (plan.earlier.event,) if isinstance(plan, Selection) else ()
+    request = MeasurementRequest("synthesize", {"sizes": sizes}, plan.event, loss, earlier)
+    found = measure(db, measurable, request, _release)
     return Synthetic(
         _unpack_tables(found.released, held, plan),
         plan.event,
@@ -136,10 +139,13 @@ def _unpack_tables(stored: Any, columns: tuple[Column, ...], plan: Design | Sele
     shapes = [tuple(columns[axis].size for axis in axes) for axes in marginals]
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
     tables = tuple(part.reshape(shape) for part, shape in zip(np.split(flat, ends), shapes, strict=True))
-    if isinstance(plan, Selection):
-        variances = tuple(plan.one_way if len(axes) == 1 else plan.pair for axes in marginals)
-    else:
+    if isinstance(plan, Design):
         variances = plan.sigma_squared
+    elif "variances" in stored:
+        variances = tuple(map(Fraction, stored["variances"]))
+    else:
+        earlier = plan.earlier
+        variances = tuple(earlier.one_way if len(axes) == 1 else earlier.pair for axes in marginals)
     return NoisyMarginals(columns, marginals, variances, tables, bytes.fromhex(stored["seed"]))
 
 

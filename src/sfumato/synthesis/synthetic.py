@@ -17,6 +17,7 @@ from sfumato.synthesis.combining import JointEstimate, combine
 from sfumato.synthesis.counting import NoisyMarginals
 from sfumato.synthesis.design import MAX_MARGINAL_CELLS, Axes, cells_of
 from sfumato.synthesis.domain import Codes, Column, Floats
+from sfumato.synthesis.editing import fit_rows
 from sfumato.synthesis.model import Fitted, draw_pool, fit_weights, targets, uniforms
 from sfumato.synthesis.parametric_bootstrap import redraw
 from sfumato.synthesis.rows import count_rows, shuffle_order, systematic
@@ -175,6 +176,8 @@ class Synthetic:
                 fitted: Fitted = self.__dict__["_fitted"]
                 return fitted
             goals, sizes = targets(self._joint), self._measured.sizes
+            if self.adaptive:
+                return fit_rows(goals, sizes, self._measured.seed, seconds=self._seconds)
             rows, drawn = draw_pool(goals, sizes, self._measured.seed)
             weights, _, steps = fit_weights(rows, goals, sizes, start=np.log(drawn), seconds=self._seconds)
             return Fitted(rows, weights, steps)

@@ -7,7 +7,7 @@ import os
 import sys
 
 import pytest
-from tests.engines.spark.running import FLAGS, LAWS, MORE
+from tests.engines.spark.running import CLUSTER, FLAGS, LAWS, MORE
 
 SUITES = (
     "truncation_losses",
@@ -30,7 +30,7 @@ def main() -> None:
     chosen = " or ".join(sys.argv[1:])
     options = ["-q", "-p", "no:cacheprovider", "-o", "python_files=test_*.py laws_*.py", "--durations=10"]
     options += ["-k", f"(spark) and ({chosen})" if chosen else "spark"]
-    sys.exit(pytest.main([*options, *LAWS, *MORE, *(f"tests/engines/test_{name}.py" for name in SUITES)]))
+    sys.exit(pytest.main([*options, *LAWS, *MORE, *(f"tests/engines/test_{name}.py" for name in SUITES), *CLUSTER]))
 
 
 if __name__ == "__main__":

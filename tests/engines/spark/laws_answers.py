@@ -8,6 +8,7 @@ import pytest
 from tests.engines.spark_under_law import Rows, SparkUnderLaw, as_integer, spark
 from tests.engines.test_same_answers import REFUSED, Both
 from tests.paths.shapes import SHAPES
+from tests.paths.worlds import a_world
 
 from sfumato.engines.spark.dialect import quoted as in_backticks
 from sfumato.engines.spark.engine import Spark
@@ -18,10 +19,10 @@ EVERY = 10
 """Of the shapes, one in so many: `python -m tests.engines.spark` asks all of them, and 200 more."""
 
 
-def _rows(engine: Any, hidden: dict[str, list[str]]) -> dict[str, Rows]:
+def rows_of_copy(engine: Any, hidden: dict[str, list[str]]) -> dict[str, Rows]:
     """Return every private table of a copy: values, and where people have rows their ids and every hidden number."""
     found, quoted = {}, in_backticks if isinstance(engine, Spark) else standard_quoted
-    for name in ("visits", "patients", "survey"):
+    for name in hidden:
         table = engine.catalog.tables[name]
         columns = [field.stored for field in table.fields]
         columns += [table.owner.stored, *hidden[name]] if table.identity else []
@@ -31,7 +32,7 @@ def _rows(engine: Any, hidden: dict[str, list[str]]) -> dict[str, Rows]:
     return found
 
 
-def _hidden(engine: Spark, name: str) -> list[str]:
+def hidden_columns(engine: Spark, name: str) -> list[str]:
     """Return the columns of a table of the copy that no question can name."""
     engine._reader.rows("SELECT 1")  # then the session knows its tables
     columns = spark().table(engine._tables[name]).columns
@@ -40,7 +41,7 @@ def _hidden(engine: Spark, name: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def clinic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
-    both = Both(tmp_path_factory.mktemp("same"), SparkUnderLaw(), 2, groups_per_unit=2)
+    both = Both(tmp_path_factory.mktemp("same"), SparkUnderLaw(), a_world(2, people=12), groups_per_unit=2)
     yield both
     for engine in both.engines:
         engine.close()
@@ -49,9 +50,9 @@ def clinic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
 def test_copies_are_the_same_row_for_row(clinic: Both) -> None:
     spark_engine = clinic.engines[1]
     assert isinstance(spark_engine, Spark)
-    hidden = {name: _hidden(spark_engine, name) for name in ("visits", "patients", "survey")}
+    hidden = {name: hidden_columns(spark_engine, name) for name in ("visits", "patients", "survey")}
     assert len(hidden["visits"]) > 5
-    here, there = (_rows(engine, hidden) for engine in clinic.engines)
+    here, there = (rows_of_copy(engine, hidden) for engine in clinic.engines)
     assert here == there
     assert sum(rows.total() for rows in here.values()) > 20
 

@@ -20,13 +20,13 @@ BUILDING = """
 import sys
 import sfumato
 from sfumato.engines.spark.build import SparkBuild
-make = SparkBuild.make
+make = SparkBuild.create_table_as
 def slow(build, relation, query, *, salted=False):
     make(build, relation, query, salted=salted)
     if "s_units" in relation:
         print("half", flush=True)
         sys.stdin.read()
-SparkBuild.make = slow
+SparkBuild.create_table_as = slow
 with sfumato.open(eval(sys.argv[1])) as database:
     print(database.ask("SELECT COUNT(*) AS n FROM visits", epsilon="0.01").rows(), flush=True)
 """

@@ -7,4 +7,6 @@ MORE = [
     for name in ("inspecting", "copy", "arrivals", "killed", "catalog", "connect", "cohorts")
 ]
 """They take long: by command."""
+CLUSTER = ["tests/engines/spark/laws_cluster.py"]
+"""Beside the others, in a process of its own: a Java process has one Spark."""
 FLAGS = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}

@@ -52,6 +52,7 @@ from sfumato.accounting.event import (
     RandomizedResponse,
     RealGaussianNoise,
     RealLaplaceNoise,
+    RenyiBounded,
     Repeated,
     TreeAggregation,
     TruncatedPoissonSampled,
@@ -265,6 +266,8 @@ def _curve(event: Event) -> PairCurve:
             return curves.pure(float(epsilon))
         case BoundedRange(epsilon, _):  # randomized response of epsilon/2 has losses that span epsilon
             return Bracketed((curves.bounded_range(float(epsilon)),), (curves.pure(float(epsilon) / 2),))
+        case RenyiBounded(epsilon, _, _, _):
+            return Bracketed((curves.pure(float(epsilon)),), (curves.pure(0.0),))
         case Concentrated(rho, _):  # real Gaussian noise of this rho is one such release
             return Bracketed((curves.zcdp_curve(float(rho)),), (curves.gaussian(math.sqrt(2 * rho)),))
         case RandomizedResponse(epsilon, categories, _):

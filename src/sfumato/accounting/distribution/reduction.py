@@ -37,6 +37,7 @@ from sfumato.accounting.event import (
     RandomizedResponse,
     RealGaussianNoise,
     RealLaplaceNoise,
+    RenyiBounded,
     Repeated,
     TreeAggregation,
     TruncatedPoissonSampled,
@@ -44,7 +45,7 @@ from sfumato.accounting.event import (
 from sfumato.accounting.truncated_sampling import truncation
 from sfumato.errors import UnsupportedEvent
 
-_INEXACT = GaussianNoise | BoundedRange | Concentrated
+_INEXACT = GaussianNoise | BoundedRange | Concentrated | RenyiBounded
 _OUTWARD_ROUNDING = 16 * ROUNDOFF
 _NEGLIGIBLE_EPSILON = 1e-14
 _MIN_NORMAL_PROBABILITY = 1e-300  # covers what floats near zero cannot tell apart
@@ -243,6 +244,8 @@ def _pure_epsilon(event: Event) -> float:
     match event:
         case Pure(epsilon, _) | BoundedRange(epsilon, _) | RandomizedResponse(epsilon, _, _):
             return float(epsilon)
+        case RenyiBounded(epsilon, _, _, _):
+            return float(epsilon)
         case LaplaceNoise(sensitivity, scale, _) | RealLaplaceNoise(sensitivity, scale, _):
             return float(sensitivity / scale)
         case TruncatedPoissonSampled(rate, _, _, inner):
@@ -311,6 +314,8 @@ def _view_above(parts: Mapping[Event, int], by_moments: bool, smooth: bool) -> V
                 variance, cost = _smoothing(cells, cells, sigma_squared, times) if smooth else (Fraction(0), 0.0)
                 pile.add(RealGaussianNoise(Fraction(cells), sigma_squared - variance, neighbours), times)
                 slack += cost
+            case RenyiBounded(epsilon, _, _, neighbours):  # `pld` also asks `rdp`, which knows more of it
+                pile.add(Pure(epsilon, neighbours), times)
             case Concentrated(rho, neighbours):  # the Gaussian has exactly the real moments that zCDP allows
                 pile.add(RealGaussianNoise(2 * rho, Fraction(1), neighbours), times)
             case _:
@@ -431,6 +436,8 @@ def allowed_release(event: Event) -> Event:
             return Pure(epsilon / 2, neighbours)  # losses +-epsilon/2 span epsilon
         case Concentrated(rho, neighbours):
             return RealGaussianNoise(2 * rho, Fraction(1), neighbours)
+        case RenyiBounded():  # a response of loss e <= 1 has αe²/2 <= αe/2 at order α
+            return _allowed_response(event)
         case PoissonSampled(rate, inner):
             return PoissonSampled(rate, allowed_release(inner))
         case Approximate(inner, delta):
@@ -443,6 +450,12 @@ def allowed_release(event: Event) -> Event:
             return Parallel(tuple(allowed_release(part) for part in events))
         case _:
             return event
+
+
+def _allowed_response(event: RenyiBounded) -> Event:
+    within = min(2 * loss / order for order, loss in zip(event.orders, event.losses, strict=True))
+    loss = min(Fraction(1), event.epsilon, within)
+    return Pure(loss, event.neighbours) if loss else Composed(())
 
 
 def without_sampling(event: Event) -> Event:

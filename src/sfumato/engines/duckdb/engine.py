@@ -43,14 +43,15 @@ class DuckDB:
     cohorts: CohortSet | None
 
     def __init__(self, policy: Policy, registered: Registered, limits: Limits | None = None) -> None:
-        self._reader = Reader(registered, limits or Limits())
+        limits = limits or Limits()
+        self._reader = Reader(registered, limits)
         tables = DuckDBTables(policy, registered.tables, self._reader.rows)
         self._public_tables, private = tables.relations()
         self._tables = {**self._public_tables, **private}
         self.version = registered.version
         self.cohorts = registered.cohorts
         self._policy = policy
-        self.public = PublicTables(self._public_tables, self._reader.rows, DUCKDB, SHELF)
+        self.public = PublicTables(self._public_tables, self._reader.rows, DUCKDB, SHELF, limits.memory_bytes)
         self.catalog = build_catalog(policy, tables, self.public)
 
     @property

@@ -7,18 +7,20 @@ from pathlib import Path
 from sfumato.analysis.catalog import REMOVED
 from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.duckdb.connection import BEFORE, COPY, Connection, execute
+from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.file_digests import MarkedFiles, added_files, read_marks
 from sfumato.engines.duckdb.loading import load_table
 from sfumato.engines.duckdb.shape import SHAPE
 from sfumato.engines.duckdb.source import Files, SourceTable, read_files
 from sfumato.engines.engine import Progress
-from sfumato.engines.sql.bounded_copy import unit_column
+from sfumato.engines.sql.bounded_copy import hidden_columns, unit_column
+from sfumato.engines.sql.builder import select
 from sfumato.engines.sql.column import Part
-from sfumato.engines.sql.names import quoted
+from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import EngineFailed
 from sfumato.planning.bounding.truncation import CUT
 from sfumato.policy.canonical import referenced_tables
-from sfumato.policy.policy import Policy, fold_name
+from sfumato.policy.policy import Policy, Table, fold_name
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -40,6 +42,7 @@ def load_arrivals(
     """Make every table readable whose rows will be read; the copy before, if there is one, is attached."""
     before = read_marks(connection, BEFORE)
     added = added_files(policy, before, now)
+    added = {name: new for name, new in added.items() if _has_all_columns(connection, policy.table(name))}
     anew = [table for table in policy.tables if fold_name(table.name) not in added]
     wanted = {fold_name(name) for table in anew for name in referenced_tables(table)}
     loaded = Arrivals(dict(found), {}, dict(before.rows), {})
@@ -64,6 +67,15 @@ def load_arrivals(
             record_engine_failure("A file differs although its mark does not: everything is read again.")
             raise EngineFailed()
     return loaded
+
+
+def _has_all_columns(connection: Connection, table: Table | None) -> bool:
+    """Whether the copy before has every column that a row gets now: that of an older version may have fewer."""
+    if table is None:
+        return False
+    named = [f"database_name = '{BEFORE}'", f"table_name = {literal(table.name)}"]
+    found = {name for (name,) in execute(connection, select("column_name", "duckdb_columns()", where=named))}
+    return found >= set(hidden_columns(DUCKDB, table))
 
 
 def carried_tables(policy: Policy, loaded: Arrivals) -> frozenset[str]:

@@ -7,7 +7,6 @@ ends with the process. Nothing that Spark, Java or the driver says leaves this f
 import atexit
 import logging
 import os
-import re
 import shutil
 import warnings
 from collections.abc import Callable
@@ -19,6 +18,8 @@ from subprocess import DEVNULL
 from tempfile import mkdtemp
 from threading import RLock
 from typing import Any, TypeVar
+
+import pyarrow as pa
 
 from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.engine import Limits
@@ -64,8 +65,6 @@ _MAX_RETRIES = 5
 _CHANNEL = {"grpc.use_local_subchannel_pool": 1, "grpc.max_reconnect_backoff_ms": 1000}
 """A server that was started again is reached at once: else all channels of a process wait together, ever longer."""
 Result = TypeVar("Result")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SILENT = "status = off\nrootLogger.level = off\n"
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """PySpark prints every error through these, with the values that are in it."""
@@ -105,6 +104,15 @@ def execute(statement: str) -> list[tuple[Any, ...]]:
     return guarded(lambda: _rows(session().sql(statement).toArrow()), statement)
 
 
+def execute_in_columns(statement: str, keys: int | None = None) -> list[pa.ChunkedArray]:
+    """Run one statement that may return very many rows and return its columns.
+
+    If the first so many columns are keys, those with equal keys leave Spark as one row with a list of the others: as
+    many rows as there are keys reach this process, and they never become objects of Python.
+    """
+    return guarded(lambda: _in_columns(session().sql(statement), keys), statement)
+
+
 def guarded(work: Callable[[], Result], statement: str = "") -> Result:
     """Return what a call of Spark returns; a failure is one fixed sentence.
 
@@ -142,13 +150,24 @@ def _column(column: Any) -> list[Any]:
     return [None if one is None else int(one) for one in values] if str(column.type).startswith("decimal") else values
 
 
+def _in_columns(frame: Any, keys: int | None) -> list[pa.ChunkedArray]:
+    if keys is None:
+        return list(frame.toArrow().columns)
+    functions: Any = import_module("pyspark.sql.functions")
+    names = [f"c{at}" for at in range(len(frame.columns))]
+    held = functions.collect_list(functions.struct(*names[keys:]))
+    packed = frame.toDF(*names).groupBy(*names[:keys]).agg(held).toArrow()
+    lists = packed.column(keys).combine_chunks()
+    rows = lists.value_parent_indices()
+    others = [pa.chunked_array([column]) for column in lists.flatten().flatten()]
+    return [*(column.take(rows) for column in packed.columns[:keys]), *others]
+
+
 def _begun(limits: Limits) -> _Held:
     spark = _driver()
     with warnings.catch_warnings():  # about versions of libraries that are not used, and settings with a new name
         warnings.simplefilter("ignore")
-        running: Any = None
-        with suppress(EngineFailed):
-            running = guarded(spark.SparkSession.getActiveSession)
+        running = _running(spark)
         if running is None and any(name in os.environ for name in _REMOTE_VARIABLES):
             running = _refusing(spark.SparkSession.builder.getOrCreate)
             if _is_remote(running):
@@ -164,6 +183,17 @@ def _begun(limits: Limits) -> _Held:
             "Use PySpark 4 or newer and a session whose spark.sql settings can be changed.",
         )
     return _Held(pinned, os.getpid(), gateway, folder)
+
+
+def _running(spark: Any) -> Any:
+    """Return a session of the Spark that runs in this process, whichever thread made it; None where none runs."""
+    found: Any = None
+    with suppress(EngineFailed):
+        found = guarded(spark.SparkSession.getActiveSession)  # of this thread
+    context: Any = getattr(import_module("pyspark"), "SparkContext", None)
+    if found is None and context is not None and context._active_spark_context is not None:
+        found = _refusing(spark.SparkSession.builder.getOrCreate)
+    return found
 
 
 def _pinned(running: Any) -> Any:
@@ -228,7 +258,7 @@ def _own_settings(folder: Path, limits: Limits) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"{log} -Djava.io.tmpdir={folder}",
         "spark.driver.maxResultSize": "256m",
-        "spark.driver.memory": f"{max(_bytes(limits.memory) >> 20, 512)}m",
+        "spark.driver.memory": f"{max(limits.memory_bytes >> 20, 512)}m",
         "spark.eventLog.enabled": "false",
         "spark.hadoop.fs.permissions.umask-mode": "077",
         "spark.io.encryption.enabled": "true",
@@ -240,11 +270,6 @@ def _own_settings(folder: Path, limits: Limits) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-
-
-def _bytes(size: str) -> int:
-    match = _SIZE.fullmatch(size.strip())
-    return int(float(match[1]) * _UNITS[match[2].upper()]) if match else 2 << 30
 
 
 def _is_remote(session: Any) -> bool:
@@ -288,17 +313,20 @@ def _end(gateway: Any, folder: Path | None) -> None:
     """End a Java process of our own, dead or alive, so that PySpark can start another one."""
     core: Any = import_module("pyspark")
     sql: Any = import_module("pyspark.sql")
+    context = core.SparkContext._active_spark_context
+    others = context is not None and context._gateway is not gateway  # somebody else's, which goes on
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for ending in (lambda: core.SparkContext._active_spark_context.stop(), lambda: gateway.shutdown()):
+        for ending in (lambda: None if others else context.stop(), lambda: gateway.shutdown()):
             with suppress(EngineFailed):  # it may be dead
                 guarded(ending)
     if gateway is not None and gateway.proc is not None:
         gateway.proc.stdin.close()
         gateway.proc.kill()
         gateway.proc.wait()
-    core.SparkContext._active_spark_context = core.SparkContext._gateway = core.SparkContext._jvm = None
-    sql.SparkSession._instantiatedSession = sql.SparkSession._activeSession = None
+    if not others:
+        core.SparkContext._active_spark_context = core.SparkContext._gateway = core.SparkContext._jvm = None
+        sql.SparkSession._instantiatedSession = sql.SparkSession._activeSession = None
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -30,12 +30,15 @@ from sfumato.engines.sql.statements import Statements, aggregated, count_histogr
 from sfumato.errors import EngineFailed
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import MaterializedNode, ProjectNode
+from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.planning.bounding.truncation import CUT
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy, fold_name
+from sfumato.query.functions import Aggregation
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
 
+_LISTS_OF_ROWS = (Aggregation.CROSS_UNIT_COUNT, Aggregation.BOUNDED_FLOW)
 _TYPES = {Kind.REAL: pa.float64(), Kind.TEXT: pa.string(), Kind.BOOLEAN: pa.bool_()}
 
 
@@ -101,7 +104,10 @@ class Spark:
 
     def run(self, job: Job, selected: SelectedBounds | None = None, histograms: Histograms | None = None) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged: a statement per group, a small table each."""
-        return aggregated(job, self._reader.rows, selected=selected, histograms=histograms)
+        keys = _keys_of_buckets(job)
+        return aggregated(
+            job, self._reader.rows, lambda sql: self._reader.columns(sql, keys.get(sql)), selected, histograms
+        )
 
     def query_public(self, show: ProjectNode) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""
@@ -160,3 +166,18 @@ class Spark:
 def _arrow_type(facts: Facts) -> pa.DataType:
     narrow = TYPES.of(facts) == NARROW
     return _TYPES.get(facts.kind) or (pa.int64() if narrow else pa.decimal128(38, 0))
+
+
+def _keys_of_buckets(job: Job) -> dict[str, int]:
+    """Return the statements whose rows are buckets, and how many keys stand before these.
+
+    Matched values are as many as rows may be: no executor puts those of a key into one list.
+    """
+    if not isinstance(job, Statements):
+        raise AssertionError("a job is run by the engine that prepared it")
+    return {
+        statements[one.name]: len(group.group.keys)
+        for group, statements in zip(job.plan.groups, job.histograms, strict=True)
+        for one in group.chosen
+        if one.quantity.function not in _LISTS_OF_ROWS and not isinstance(one.mechanism, MatchedCount)
+    }

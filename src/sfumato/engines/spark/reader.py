@@ -7,9 +7,11 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import pyarrow as pa
+
 from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.engine import Limits
-from sfumato.engines.spark.connection import execute, guarded, session
+from sfumato.engines.spark.connection import execute, execute_in_columns, guarded, session
 from sfumato.engines.spark.registration import is_whole
 from sfumato.engines.sql.statements import Rows
 from sfumato.errors import BadSource, EngineFailed
@@ -29,6 +31,11 @@ class SparkReader:
         """Return the rows of one statement over the copy; a failure is one fixed sentence."""
         self._ready()
         return execute(statement)
+
+    def columns(self, statement: str, keys: int | None) -> list[pa.ChunkedArray]:
+        """Return the columns of one statement over the copy; as `execute_in_columns` says."""
+        self._ready()
+        return execute_in_columns(statement, keys)
 
     def show(self, name: str, file: Path) -> None:
         """Let statements read a file of public rows under this name."""

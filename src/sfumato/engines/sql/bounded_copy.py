@@ -28,10 +28,18 @@ from sfumato.engines.sql.bounding.by_two_scans import (
 from sfumato.engines.sql.bounding.row_ranks import in_order_of, kind_of, numbered_rows, numbers, sortable
 from sfumato.engines.sql.bounding.selection import has_totals, total_columns, write_totals
 from sfumato.engines.sql.bounding.truncation import cut_columns, tracked, truncation_loss_sql
+from sfumato.engines.sql.bounding.value_repeats import (
+    joined_repeats,
+    repeat_places,
+    repeat_tables,
+    repeats_of_chosen,
+    repeats_of_rows,
+    stage_repeats,
+)
 from sfumato.engines.sql.build_protocol import Building
 from sfumato.engines.sql.builder import exists, select, subquery, union_all
 from sfumato.engines.sql.column import number_sql
-from sfumato.engines.sql.dialect import ByWindow, bounding_of
+from sfumato.engines.sql.dialect import ByWindow, Dialect, bounding_of
 from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, RANK, TOTALS
 from sfumato.engines.sql.sampling_order import rehash_duplicate, row_hash
 from sfumato.engines.sql.staging import are_read_again, rows_named, rows_of, rows_with_owners, stage_rows
@@ -104,6 +112,7 @@ def bounded_table(build: Building, table: Table, progress: Progress) -> list[Cop
     if has_totals(table):
         write_totals(build, table)
     in_parts = [f"{name}{part}" for name in _IN_PARTS for part in range(parts)]
+    in_parts += repeat_tables(repeat_places(build.dialect, table, columns))
     build.drop([*_STAGED, *in_parts, *(f"keys{at}" for at in range(len(columns)))])
     named = [CopiedColumn(column.name, build.reading.storage(column)) for column in columns]
     if unit is not None:
@@ -154,11 +163,13 @@ def _bounded(build: Building, table: Table, columns: list[Column], parts: int, p
         cut = cut_of_people(build, table, columns, unit) if lossy else None
         return _Sources(_numbered(build, table, columns, "TRUE"), cut=cut, lost=removed_of_people(build, table))
     _find_crowded(build, table, columns, parts)
-    found: dict[str, str] = {}
+    found, repeated = dict[str, str](), repeat_places(build.dialect, table, columns)
     for part in range(parts):
         build.drop(["chosen"])
         here = "TRUE" if parts == 1 else f"r.part = {part}"
         build.create_table_as(build.stage("chosen"), _chosen(build, table, columns, part, here))
+        build.drop(repeat_tables(repeated))
+        stage_repeats(build, repeated, in_order_of(build.dialect, columns), here, f"NOT {_crowded(build)}")
         found["bounded"] = _numbered(build, table, columns, here)
         found["counts"] = select("id, count(*) AS n", build.stage("chosen"), group_by="id")
         if lossy:
@@ -235,7 +246,9 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
     says at which of them it counts. A row's numbers depend on the same person's rows alone.
     """
     dialect = build.dialect
-    order = f" ORDER BY {', '.join(in_order_of(dialect, columns))}" if columns else ""
+    repeated = repeat_places(dialect, table, columns)
+    within = [*in_order_of(dialect, columns), *([_place(dialect)] if repeated else [])]  # as firsts were found
+    order = f" ORDER BY {', '.join(within)}" if within else ""
     over = f"PARTITION BY r.id{order} ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
     number = f"row_number() OVER ({over})"
     if are_read_again(build, table, columns):
@@ -244,12 +257,18 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
         people = subquery(select("u, id", build.stage("units"), where=["u IS NOT NULL", few]))
         others = subquery(rows_of(build, table, columns, people), "r")
     else:
-        rows, place = build.stage("rows"), f"r.{bounding_of(dialect, ByWindow).row_locator}"
-        chosen = f"{rows} AS r JOIN {build.stage('chosen')} AS c ON {place} = c.place WHERE {here}"
-        others = f"{rows} AS r WHERE {here} AND NOT {_crowded(build)}"
+        rows = build.stage("rows")
+        chosen = f"{rows} AS r JOIN {build.stage('chosen')} AS c ON {_place(dialect)} = c.place WHERE {here}"
+        others = f"{rows} AS r{joined_repeats(build, repeated)} WHERE {here} AND NOT {_crowded(build)}"
     # those who had too many rows were ranked when they were chosen
     ranked = [(others, f"CAST({number} AS {dialect.rank_type})"), (chosen, "nth")]
-    return numbered_rows(dialect, table, columns, unit_column(table), ranked, over=over)
+    repeats = [repeats_of_rows(dialect, repeated), repeats_of_chosen(dialect, repeated)]
+    return numbered_rows(dialect, table, columns, unit_column(table), ranked, over=over, repeats=repeats)
+
+
+def _place(dialect: Dialect) -> str:
+    """Return what tells rows r apart that are written down."""
+    return f"r.{bounding_of(dialect, ByWindow).row_locator}"
 
 
 def _each_row(build: Building, columns: list[Column]) -> str:
@@ -258,12 +277,17 @@ def _each_row(build: Building, columns: list[Column]) -> str:
     return select(names or f"c0 AS {build.dialect.quote_identifier(LONE)}", f"{build.stage('rows')} AS r")
 
 
+def hidden_columns(dialect: Dialect, table: Table) -> list[str]:
+    """Return the columns of a private table of the copy that number its rows within a person."""
+    return [] if unit_column(table) is None else list(numbers(dialect, table, _kept_columns(table), []))
+
+
 def _written_names(build: Building, table: Table, columns: list[Column]) -> list[str]:
     """Return the columns of a table of the copy in their order, hidden ones last."""
     dialect, unit = build.dialect, unit_column(table)
     names = [column.name for column in columns]
     if unit is not None:
-        hidden = [*numbers(dialect, table, columns, []), *together_in_one_pass(build, table, columns)]
+        hidden = [*hidden_columns(dialect, table), *together_in_one_pass(build, table, columns)]
         names = [unit, *names, *hidden]
     return [dialect.quote_identifier(name) for name in names or [LONE]]
 

@@ -31,7 +31,7 @@ from sfumato.engines.sql.matched_pairs import matched_pairs_sql
 from sfumato.engines.sql.sampling_order import sampling_order_sql
 from sfumato.engines.sql.scalar import in_bounds
 from sfumato.engines.sql.value_counts import counted_rows
-from sfumato.engines.sql.value_ranks import CellColumns, first_numbered, numbered_cells, own_rows
+from sfumato.engines.sql.value_ranks import CellColumns, first_numbered, numbered_cells, own_rows, repeated_values
 from sfumato.language.facts import Kind
 from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.recipe import Quantity
@@ -213,11 +213,18 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[
     used, bound_groups = _used(group, plan.all_outputs), limit.bound_groups and bool(group.keys)
     cells = numbered_cells(group) if bound_groups else None
     owned = own_rows(group) if bound_groups and cells is None and not limit.bound_rows else None
-    people = _People(limit.rows == 1, cells is not None and cells.alike is not None, cells is not None and cells.whole)
+    stored, filled = stored_of(plan)
+    repeated = None
+    if not (bound_groups or stored.columns or filled) and limit.rows > 1 and _counts_people(plan):
+        repeated = repeated_values(group)
+    people = _People(
+        limit.rows == 1,
+        repeated is not None or (cells is not None and cells.alike is not None),
+        (repeated is not None and repeated.whole) or (cells is not None and cells.whole),
+    )
     ranked = limit.bound_rows or (bound_groups and (cells is None or not cells.whole))
     columns = {f"k{at}": key.scalar for at, key in enumerate(group.keys)}
     columns |= {name: scalar for scalar, name in used.names.items() if name not in columns}
-    stored, filled = stored_of(plan)
     ranked = ranked or any(cut.bounds_groups for cut, _ in filled)
     if ranked or filled or (plan.chosen and limit.rows > 1) or _tells_people_apart(plan, people):
         columns[_OWNER] = group.unit
@@ -230,6 +237,8 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[
         flow, columns[_CELL] = cells.rows, cells.number
         columns |= {} if cells.whole else {_ROWS: cells.own}
         columns |= {_MULTIPLICITY: cells.alike} if cells.alike is not None and _counts_people(plan) else {}
+    if repeated is not None:
+        flow, columns[_MULTIPLICITY] = repeated.rows, repeated.alike
     if owned is not None:
         flow, columns[_ROWS] = owned.rows, owned.own
     columns |= beside

@@ -23,7 +23,7 @@ from sfumato.engines.sql.names import RANK
 from sfumato.engines.time_limit import TimeLimit
 from sfumato.errors import FreeLimit
 from sfumato.language.cost_limits import check_work
-from sfumato.language.facts import Kind
+from sfumato.language.facts import STORED_LIMIT, Kind
 from sfumato.language.rel_nodes import (
     InputNode,
     Item,
@@ -38,16 +38,20 @@ from sfumato.language.scalar import Scalar
 
 Rows = list[tuple[Any, ...]]
 Fact = TypeVar("Fact")
-MAX_MATERIALIZED_ROWS = 10_000_000
-MAX_MATERIALIZED_BYTES = 1 << 29
-"""How many public rows, and how many bytes of them, may meet people's rows in one join."""
+MAX_MATERIALIZED_ROWS = 100_000_000
+MAX_BROUGHT_ROWS = 10_000_000
+"""How many public rows may meet people's rows in one join; and where another engine has people's rows, to which public
+rows are brought one by one."""
+MIN_MATERIALIZED_BYTES = 1 << 29
+"""So many bytes of public rows may meet people's rows in one join, or as many as the engine's memory has."""
 MAX_FACT_BYTES = 1 << 26
 """Bytes of facts that are kept, for all accounts together."""
 MAX_ACCOUNT_FACT_BYTES = 1 << 24
 """Bytes of facts that are kept because one account asked."""
-_KEPT_BYTES = 1 << 30
+MIN_KEPT_BYTES = 1 << 30
 _KEPT_TABLES = 200
-"""How many computed rows are kept for the next question; those in use are kept besides."""
+"""How much of computed rows is kept for the next question; those in use are kept besides."""
+_FIXED_SIZES = {Kind.BOOLEAN: 1, Kind.REAL: 8}
 
 
 class RunStatement(Protocol):
@@ -88,11 +92,16 @@ def map_materialized(flow: RelNode, change: Callable[[MaterializedNode], Materia
 class PublicTables:
     """`engine.FreePublic` over the public tables of a copy, whose data does not change while it is open.
 
-    What is kept lies in tables of the schema `shelf`, where this connection alone sees them.
+    What is kept lies in tables of the schema `shelf`, where this connection alone sees them. The engine has so many
+    bytes of `memory`, and writes to disk beyond it. `brought`: the rows are brought to another engine.
     """
 
-    def __init__(self, tables: Tables, run: RunStatement, dialect: Dialect, shelf: str) -> None:
+    def __init__(
+        self, tables: Tables, run: RunStatement, dialect: Dialect, shelf: str, memory: int = 0, *, brought: bool = False
+    ) -> None:
         self._tables = tables
+        self._max_bytes, self._kept_bytes = max(memory, MIN_MATERIALIZED_BYTES), max(memory, MIN_KEPT_BYTES)
+        self._brought = brought
         self._run = run
         self._dialect = dialect
         self._shelf = shelf
@@ -132,7 +141,7 @@ class PublicTables:
         made = self._make(flow, tuple(item.scalar for item in columns), keys)
         with self._lock:
             self._held[question] = made
-            while len(self._held) > _KEPT_TABLES or sum(table.size for table in self._held.values()) > _KEPT_BYTES:
+            while len(self._held) > _KEPT_TABLES or sum(table.size for table in self._held.values()) > self._kept_bytes:
                 self._held.popitem(last=False)
         return made
 
@@ -140,7 +149,7 @@ class PublicTables:
         relation = f"{self._shelf}.public{next(self._names)}"
         named = {f"c{at}": scalar for at, scalar in enumerate(columns)}
         compared = {f"k{at}": key for at, key in enumerate(keys)}
-        found = f"({self._projected(flow, named | compared)} LIMIT {MAX_MATERIALIZED_ROWS + 1}) AS found"
+        found = f"({self._projected(flow, named | compared)} LIMIT {self._max_rows + 1}) AS found"
         listed = [*named, f"{self._rank(list(compared))} AS {self._dialect.quote_identifier(RANK)}"]
         try:
             self._ask(create_table_as(relation, select(listed, found)))
@@ -151,17 +160,22 @@ class PublicTables:
         finalize(made, self._unused.append, relation).atexit = False
         return made
 
+    @property
+    def _max_rows(self) -> int:
+        return MAX_BROUGHT_ROWS if self._brought else MAX_MATERIALIZED_ROWS
+
     def _measured(self, relation: str, columns: tuple[Scalar, ...]) -> MaterializedTable:
         texts = [f"c{at}" for at, scalar in enumerate(columns) if scalar.facts.kind is Kind.TEXT]
         characters = " + ".join(["0", *(f"coalesce(sum({self._dialect.utf8_length(text)}), 0)" for text in texts)])
         measured = f"count(*), {characters}, max({self._dialect.quote_identifier(RANK)})"
         ((rows, text, most),) = self._ask(select(measured, relation))
-        size = int(text) + 16 * rows * (len(columns) + 1)
-        if rows > MAX_MATERIALIZED_ROWS or size > MAX_MATERIALIZED_BYTES:
+        width = sum(_FIXED_SIZES.get(scalar.facts.kind, 16 if _is_long(scalar) else 8) for scalar in columns)
+        size = int(text) + rows * (width + 8)
+        if rows > self._max_rows or size > self._max_bytes:
             raise FreeLimit(
                 "Too many public rows are joined with people's rows.",
-                f"There may be {MAX_MATERIALIZED_ROWS:,} of them, and {MAX_MATERIALIZED_BYTES >> 20:,} MB.",
-                "Choose them with WHERE, or use fewer of their columns.",
+                f"There may be {self._max_rows:,} of them, and {self._max_bytes >> 20:,} MB.",
+                "Choose them with WHERE, or use fewer of their columns; more memory allows more MB: [engine] memory.",
             )
         return MaterializedTable(relation, int(rows), size, int(most or 0), self._home)
 
@@ -272,3 +286,9 @@ class PublicTables:
         number = self._dialect.row_number(keys, [])
         present = " AND ".join(f"{key} IS NOT NULL" for key in keys)
         return f"CASE WHEN {present} THEN {number} ELSE 0 END" if keys else number
+
+
+def _is_long(scalar: Scalar) -> bool:
+    """Whether a value takes more than 8 bytes, besides the characters of a text."""
+    facts = scalar.facts
+    return facts.kind is not Kind.INTEGER or not -STORED_LIMIT <= facts.low <= facts.high < STORED_LIMIT

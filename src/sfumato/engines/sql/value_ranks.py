@@ -19,6 +19,7 @@ from sfumato.language.scalar import Scalar
 
 _NUMBERS = Hidden(value_rank_column, lambda read: read.numbered)
 _MULTIPLICITY = Hidden(value_multiplicity_column, lambda read: read.numbered)
+_REPEATS = Hidden(value_multiplicity_column, lambda read: read.multiplied)
 BITS = 60
 """So many numbers are bits of one integer: 2 to that power still fits."""
 MAX_RANK_WORDS = 8
@@ -77,6 +78,28 @@ def numbered_cells(group: Group) -> NumberedCells | None:
     return NumberedCells(
         rows, numbered[1], own, alike, whole=keeps_all_rows(group.rows) and not group.contribution.bound_rows
     )
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedValues:
+    """The rows of a group with one more column: how many rows of the person have the value of a key."""
+
+    rows: RelNode
+    alike: Scalar
+    """In the first of them, else 0. Whoever has a value in one row has one row in each of its cells."""
+    whole: bool
+    """Whether the key is the only one and all rows of the copy are there: each cell of a person has a first row."""
+
+
+def repeated_values(group: Group) -> RepeatedValues | None:
+    """Return the rows with these numbers; None unless they are rows of the copy, which says it of one of the keys."""
+    if not group.identity or not rows_are_distinct(group.rows):
+        return None
+    found = (with_auxiliary_column(group.rows, bare(key.scalar), _REPEATS) for key in group.keys)
+    if (first := next((one for one in found if one is not None), None)) is None:
+        return None
+    whole = len(group.keys) == 1 and keeps_all_rows(group.rows) and not group.contribution.bound_rows
+    return RepeatedValues(*first, whole)
 
 
 def own_rows(group: Group) -> OwnRows | None:

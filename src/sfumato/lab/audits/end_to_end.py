@@ -149,8 +149,11 @@ def _exact_answers(plan: Plan, exact: Aggregates) -> dict[str, list[float]]:
         name = next(name for place, name in shown if place is not None and place.name == derived.name)
         columns = [
             [
-                sum(map(int, values))
-                for values in zip(*(found.columns[step] for step in group.steps_of(one)), strict=True)
+                sum(values)
+                for values in zip(
+                    *([sign * int(value) for value in found.columns[step]] for step, sign in group.terms_of(one)),
+                    strict=True,
+                )
             ]
             for one in derived.measured
         ]

@@ -15,13 +15,15 @@ from sfumato.accounting.event import Approximate, Composed, Event, Neighbours, P
 from sfumato.accounting.filter import Filter
 from sfumato.accounting.pld import delta_bounds
 from sfumato.accounting.pure import epsilon as pure_epsilon
+from sfumato.accounting.rdp import core_loss
 from sfumato.errors import BudgetExhausted
 from sfumato.lab.audits.alarm import Finding
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
+from sfumato.mechanisms.renyi_selection import RenyiSelection
 from sfumato.mechanisms.threshold import Threshold
-from sfumato.planning.noise import concentrated_loss
+from sfumato.planning.concentrated_loss import concentrated_loss
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 
@@ -166,6 +168,42 @@ def _response(epsilon: Fraction) -> list[Pair]:
     return [(truth, 1 - truth), (1 - truth, truth)]
 
 
+def _renyi_keys() -> Iterator[str]:
+    """Keys are kept so that, except with δ' per key, neighbours have no larger Rényi loss than the event says."""
+    for delta, groups, orders, losses, relation in (
+        (Fraction(1, 50), 1, (3,), (Fraction(1, 2),), _ADD),
+        (Fraction(1, 10**6), 3, (8, 23), (Fraction(1, 5), Fraction(1, 2)), _ADD),
+        (Fraction(1, 1000), 2, (4,), (Fraction(1, 2),), Neighbours.REPLACE),
+    ):
+        selection = RenyiSelection(delta, groups, orders, losses, relation)
+        chance = decimal(selection.delta_per_key)
+        name = f"selection of keys at orders {orders} by {groups}"
+        if 1 - (1 - chance) ** selection.touched > decimal(delta) + _ROUNDING_ERROR:
+            yield f"{name}: the chances of {selection.touched} keys exceed δ"
+        core, failures = separate(selection.event)
+        if failures < delta:
+            yield f"{name}: its event says δ = {failures}"
+        rates = [decimal(selection.keep(units)) for units in range(selection.units_for("0.9999") + 9)]
+        for order in orders:
+            charged = core_loss(core, Fraction(order))
+            allowed = decimal(Fraction(charged) / selection.touched) + _ROUNDING_ERROR
+            if any(_renyi_loss(less, more, chance, order) > allowed for less, more in pairwise(rates)):
+                yield f"{name}: one unit more has a larger loss at order {order} than is charged"
+
+
+def _renyi_loss(less: Decimal, more: Decimal, failing: Decimal, order: int) -> Decimal:
+    """Return the Rényi loss between two coins, the larger of both directions, where each may fail its own way."""
+    if more - less <= failing:
+        return Decimal(0)
+    one = ((more - failing) / (1 - failing), (1 - more) / (1 - failing))
+    other = (less / (1 - failing), (1 - less - failing) / (1 - failing))
+    if min(*one, *other) <= 0:
+        return Decimal("Infinity")
+    ways = ((one, other), (other, one))
+    sums = (sum((p**order * q ** (1 - order) for p, q in zip(*way, strict=True)), Decimal(0)) for way in ways)
+    return max(total.ln() for total in sums) / (order - 1)
+
+
 def _keys() -> Iterator[str]:
     """Keys are kept so that one unit more or less is within (ε', δ') per key, and δ' adds up to δ at most."""
     for epsilon, delta, groups, relation in (
@@ -190,6 +228,7 @@ def _keys() -> Iterator[str]:
             ):
                 yield f"{name}: {units} and {units + 1} units can be distinguished"
                 break
+    yield from _renyi_keys()
     for threshold in (Threshold.by_loss(1, "0.01", 1, 1, _ADD), Threshold.by_loss(2, "1e-6", 2, 3, _ADD, min_count=2)):
         law = laplace_weights(threshold.scale)
         reach = threshold.threshold - (threshold.sensitivity + threshold.min_count - 1)

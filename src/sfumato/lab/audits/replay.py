@@ -38,6 +38,7 @@ from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
 from sfumato.mechanisms.meetings import Meetings, SharedKeys
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.quantiles import Quantiles
+from sfumato.mechanisms.renyi_selection import RenyiSelection
 from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.threshold import Selected
 from sfumato.mechanisms.top_list import TopList
@@ -52,12 +53,13 @@ NAME = "replay"
 QUERY_EPSILON = 1
 """The epsilon of every question."""
 _MAX_COMPOSED_EVENTS = 2
-_RECORDED = (Laplace, Gaussian, MaxNorm, OptimalSelection, CountedKeys, TopList)
-_SELECTIONS = (OptimalSelection, CountedKeys, TopList)
+_RECORDED = (Laplace, Gaussian, MaxNorm, OptimalSelection, RenyiSelection, CountedKeys, TopList)
+_SELECTIONS = (OptimalSelection, RenyiSelection, CountedKeys, TopList)
 _WHOLE = (Quantiles, MatchedCount, Meetings, SpelledList)
 """Mechanisms recorded as one call; the noise they draw inside is not recorded."""
 
-Mechanism = Laplace | Gaussian | MaxNorm | OptimalSelection | CountedKeys | TopList
+RecordedSelection = OptimalSelection | RenyiSelection | CountedKeys | TopList
+Mechanism = Laplace | Gaussian | MaxNorm | RecordedSelection
 Vector = dict[tuple[KeyValue, ...], int]
 """An integer for each cell, by its keys."""
 
@@ -126,11 +128,11 @@ def recording() -> Iterator[list[MechanismCall]]:
     originals: dict[type, Any] = {kind: kind.release for kind in (*_RECORDED, *_WHOLE)}
     inside: list[object] = []
 
-    def _selected(self: OptimalSelection | CountedKeys | TopList, values: object, source: Source) -> Any:
+    def _selected(self: RecordedSelection, values: object, source: Source) -> Any:
         inputs = np.asarray(values)
         calls.append(MechanismCall(self, tuple(inputs.tolist()), ()))
         places = np.arange(len(inputs))
-        return places if isinstance(self, OptimalSelection) else Selected(places, inputs)
+        return places if isinstance(self, OptimalSelection | RenyiSelection) else Selected(places, inputs)
 
     def _noised(self: Any, values: object, source: Source) -> Any:
         answers = originals[type(self)](self, values, source)
@@ -175,7 +177,7 @@ def price_alarms(recorded: Recording) -> Iterator[str]:
         return
     composed = Composed(tuple(events))
     core, delta = separate(composed)
-    if not any(_is_gaussian(call.mechanism) for call in recorded.calls):
+    if not any(_is_priced_at_delta(call.mechanism) for call in recorded.calls):
         if Fraction(pure_epsilon(core)) > loss.epsilon or delta > loss.delta:
             yield f"what was drawn costs more than the quoted {loss}"
         elif recorded.plan.event is None or pure_epsilon(separate(recorded.plan.event)[0]) < pure_epsilon(core):
@@ -203,17 +205,22 @@ def _events(recorded: Recording) -> list[Event]:
     return [*found, *(call.mechanism.event for call in calls)]
 
 
-def _vector_alarms(group: GroupPlan, moved: Mapping[str, Sequence[int]], distance: int) -> Iterator[str]:
+def _vector_alarms(
+    group: GroupPlan, moved: Mapping[str, Sequence[int]], shared: Fraction, distance: int
+) -> Iterator[str]:
     """Report where the measurements of a vector moved further together than one of them may alone."""
-    together = sum(
-        Fraction(sum(moved[one.name]), one.sensitivity.l1) for one in group.measured if one.name in group.vector
+    together = shared + sum(
+        Fraction(sum(moved[one.name]), one.sensitivity.l1)
+        for one in group.measured
+        if one.name in group.vector and not isinstance(one.mechanism, MaxNormPart)
     )
     if together > distance:
         yield f"{', '.join(group.vector)} moved together by {float(together):g} times what is declared for one of them"
 
 
-def _is_gaussian(mechanism: Mechanism) -> bool:
-    return isinstance(mechanism.noise if isinstance(mechanism, CountedKeys | TopList) else mechanism, Gaussian)
+def _is_priced_at_delta(mechanism: Mechanism) -> bool:
+    noise = mechanism.noise if isinstance(mechanism, CountedKeys | TopList) else mechanism
+    return isinstance(noise, Gaussian | RenyiSelection)
 
 
 def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
@@ -234,6 +241,7 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
         if group.selection is not None and not isinstance(group.selection, SpelledList):
             yield from _selection(group.selection, next(mine), next(theirs), distance)
         moved_in_all: dict[str, Sequence[int]] = {}
+        shared = Fraction(0)
         for mechanism, several in _mechanisms_in_order(group):
             first, second = next(mine), next(theirs)
             vectors = _vector(first_keys, first), _vector(second_keys, second)
@@ -246,9 +254,11 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
                 yield from _measurement(measured, moves, distance)
             if isinstance(mechanism, MaxNorm):
                 yield from _joint_noise_alarms(mechanism, *vectors, distance)
+                if several[0].name in group.vector:
+                    shared = _joint_moves(mechanism, *vectors) / mechanism.sensitivity
             if aligned and first.noise != second.noise:
                 yield f"{several[0].name}: the noise of equal coins depends on the data"
-        yield from _vector_alarms(group, moved_in_all, distance)
+        yield from _vector_alarms(group, moved_in_all, shared, distance)
     for group, here_held, there_held in zip(one.plan.groups, one.held, other.held, strict=True):
         for chosen in group.chosen:
             if isinstance(chosen.mechanism, Meetings):
@@ -307,13 +317,18 @@ def _slice_vector(vector: Vector, place: int, parts: int) -> Vector:
 
 def _joint_noise_alarms(mechanism: MaxNorm, first: Vector, second: Vector, distance: int) -> Iterator[str]:
     """Report where cells moved further, separately or in total, than their joint noise covers."""
+    if (moved := _joint_moves(mechanism, first, second)) > mechanism.sensitivity * distance:
+        yield f"cells moved by {moved} sides, and {mechanism.sensitivity * distance} are declared"
+
+
+def _joint_moves(mechanism: MaxNorm, first: Vector, second: Vector) -> Fraction:
+    """Return how many sides all cells moved by together: in each cell the number counts that moved most."""
     farthest: dict[tuple[KeyValue, ...], Fraction] = {}
     for key in {*first, *second}:
         *cell, place = key
         moved = Fraction(abs(first.get(key, 0) - second.get(key, 0)), mechanism.sides[int(visible_key(place) or 0)])
         farthest[tuple(cell)] = max(moved, farthest.get(tuple(cell), Fraction(0)))
-    if sum(farthest.values()) > mechanism.sensitivity * distance:
-        yield f"cells moved by {sum(farthest.values())} sides, and {mechanism.sensitivity * distance} are declared"
+    return sum(farthest.values(), Fraction(0))
 
 
 def _vector(keys: Sequence[tuple[KeyValue, ...]], call: MechanismCall) -> Vector:
@@ -345,7 +360,7 @@ def _measurement(measured: PlannedMeasurement, moves: list[int], distance: int) 
 
 
 def _selection(
-    selection: OptimalSelection | CountedKeys | TopList, first: MechanismCall, second: MechanismCall, distance: int
+    selection: RecordedSelection, first: MechanismCall, second: MechanismCall, distance: int
 ) -> Iterator[str]:
     """The cells come in the engine's order: compare the largest with the largest, and so on; no cell holds nothing.
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from sfumato.language.scalar import Operator
+from sfumato.planning.aggregates.others import conjuncts_of
 from sfumato.planning.bounding.total_bounds import total_notes
 from sfumato.planning.key_selection import size_words
 from sfumato.planning.notes.first_measurements import first_notes
@@ -30,16 +32,28 @@ def _notes(plan: Plan) -> Iterator[Note]:
     yield from outside_notes(plan)
     for group in plan.groups:
         if group.vector:
-            text = (
-                f"{len(group.vector)} measurements have conditions that exclude each other. Together they cost as one."
-                if not group.sums
-                else f"Conditions contain each other, so {len(group.vector)} steps between them are measured and added "
-                "up. Together the steps cost as one."
-            )
+            text = _vector_text(group)
             yield Note(NoteRank.HINT, text)
     for group in plan.groups:
         if group.selection is not None:
             yield _no_group_note(group)
+
+
+def _vector_text(group: GroupPlan) -> str:
+    """Say why several measurements cost as one."""
+    first = {one.steps[0] for one in group.sums}
+    conditions = [conjuncts_of(one.quantity.where) for one in group.measured if one.name in first]
+    if any(parts and parts[-1].operator is Operator.IS_NULL for parts in conditions):
+        return (
+            "Rows without a value are counted by themselves. No row is in this count and in the average, so both cost "
+            "as one."
+        )
+    if group.sums:
+        return (
+            f"Conditions contain each other, so {len(group.vector)} steps between them are measured and added up. "
+            "Together the steps cost as one."
+        )
+    return f"{len(group.vector)} measurements have conditions that exclude each other. Together they cost as one."
 
 
 def _no_group_note(group: GroupPlan) -> Note:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.caches import remembered
 from sfumato.release.intervals.noise_law import Floats, quantile_of_sum
 
 _COUNT_STEP_LOG2, _MIN_COUNT_LOG2 = 0.25, -1.0
@@ -30,10 +31,10 @@ _ALL_ABOVE_PROBABILITY, _RESTART_PROBABILITY = 0.2, 0.2
 _MODEL_ERROR_SHARE = 0.1
 """Numbers may be off by this part of themselves and still follow such a law."""
 _CLAMP_PROBABILITY = 1e-4
-"""No estimate is farther from what was counted than noise is with this probability."""
-_FALSE_EVIDENCE, _STEPS_ABOVE_EVIDENCE = 0.2, 3
-"""How often noise may suggest people from a bound on where there are none, times this bound over one that is sure; and
-by how many bounds what is likely may lie above what is evident."""
+"""No estimate is farther from what was counted than noise is with this probability, up to the bound that is sure."""
+_SURE_EVIDENCE, _FALSE_EVIDENCE, _STEPS_ABOVE_EVIDENCE = 2e-4, 0.05, 3
+"""How often noise may suggest people from a bound on where there are none, times this bound over one that is sure: for
+a bound to be sure, too, and to be evident; and by how many bounds what is likely may lie above what is evident."""
 _MIN_LIKELIHOOD_RATIO = 1e-30
 
 Matrix = npt.NDArray[np.float64]
@@ -44,6 +45,7 @@ class TailCounts:
     """Of each step between bounds, how many people have more than it, part of a step counting as part of a person."""
 
     mean: Floats
+    """Without those beyond the highest credible bound."""
     median: Floats
     credible: int
     """The highest bound that may be taken: what lies farther above the evidence is taken for noise."""
@@ -75,34 +77,54 @@ def estimate_tail_counts(people: Floats, amounts: Floats, scale: float) -> TailC
         means[place], medians[place] = chances @ numbers, _median(chances, powers)
     # what the noise cannot explain is believed as it is, whatever is usual
     counted = np.cumsum(people[::-1])[::-1]
-    apart = _noise_of_tails(len(people), scale, _CLAMP_PROBABILITY)
-    least, greatest = np.maximum(counted - apart, 0), np.maximum(counted + apart, 0)
-    credible = _credible(counted, least, amounts, scale)
-    return TailCounts(np.clip(means, least, greatest), np.clip(medians, least, greatest), credible)
+    apart = scale * _reach(len(people), _CLAMP_PROBABILITY)
+    sure, credible = _credible(counted / scale, tuple(amounts.tolist()))
+    least = np.where(np.arange(len(people)) <= sure, np.maximum(counted - apart, 0), 0)
+    greatest = np.maximum(counted + apart, 0)
+    mean, median = np.clip(means, least, greatest), np.clip(medians, least, greatest)
+    return TailCounts(np.maximum(mean - np.append(mean, 0)[credible + 1], least), median, credible)
 
 
-def _noise_of_tails(bounds: int, scale: float, tail: float) -> Floats:
-    """Return how far the noise of all people from each bound on reaches, but for this probability."""
-    parts = np.arange(bounds, 0, -1.0)  # few of them reach farther, in deviations, than many
-    return quantile_of_sum(2 * parts * scale**2, 12 * parts * scale**4, np.zeros(bounds), tail)
-
-
-def _credible(counted: Floats, least: Floats, amounts: Floats, scale: float) -> int:
-    """Return the highest bound that is not too far above the evidence; the last where nothing is evident.
+def _credible(counted: Floats, amounts: tuple[float, ...]) -> tuple[int, int]:
+    """Return the highest bound that is sure, and the highest not too far above the evidence, by people in noise scales.
 
     A bound that is taken by mistake costs noise in proportion to it. So noise may suggest one, by people who are not
-    there, with a probability that falls as the bound rises: what mistakes cost is limited for any number of bounds.
+    there, with a probability that falls as the bound rises above one that is sure: what mistakes cost is limited for
+    any number of bounds. The last is both where nothing is sure.
     """
     last = len(amounts) - 1
-    if not (least > 0).any():
-        return last
-    sure = evident = int(np.flatnonzero(least > 0).max())
-    for place in range(last, sure, -1):
-        tail = _FALSE_EVIDENCE * float(amounts[sure] / amounts[place])
-        if counted[place] > _noise_of_tails(len(amounts), scale, tail)[place]:
-            evident = place
-            break
-    return min(evident + _STEPS_ABOVE_EVIDENCE, last)
+    first = np.flatnonzero(counted > _reach(len(amounts), _CLAMP_PROBABILITY))
+    if not len(first):
+        return last, last
+    sure, higher = -1, int(first[0])
+    while higher > sure:
+        sure = higher
+        higher = _highest(counted, amounts, sure, _SURE_EVIDENCE)
+    return sure, min(_highest(counted, amounts, sure, _FALSE_EVIDENCE) + _STEPS_ABOVE_EVIDENCE, last)
+
+
+def _highest(counted: Floats, amounts: tuple[float, ...], sure: int, chance: float) -> int:
+    """Return the highest bound at which more people are than noise suggests with such a probability, or the sure one.
+
+    The probability is `chance` at the sure bound, and falls as bounds rise.
+    """
+    found = np.flatnonzero(counted > _reach_above(amounts, sure, chance))
+    return max(sure, int(found[-1])) if len(found) else sure
+
+
+@remembered(1024)
+def _reach_above(amounts: tuple[float, ...], sure: int, chance: float) -> Floats:
+    """Return how far the noise of all people from each bound on reaches, by what the bound is beside the sure one."""
+    ratios = (amounts[sure] / max(amount, amounts[sure]) for amount in amounts)
+    found = [_reach(len(amounts), min(chance / 2, chance * ratio))[place] for place, ratio in enumerate(ratios)]
+    return np.array(found)
+
+
+@remembered(1024)
+def _reach(bounds: int, tail: float) -> Floats:
+    """Return how far the noise of all people from each bound on reaches, in its scales, but for this probability."""
+    parts = np.arange(bounds, 0, -1.0)  # few of them reach farther, in deviations, than many
+    return quantile_of_sum(2 * parts, 12 * parts, np.zeros(bounds), tail)
 
 
 def _left(size: int, falls: Floats) -> npt.NDArray[np.int64]:

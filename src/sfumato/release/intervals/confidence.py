@@ -136,9 +136,10 @@ def answer(plan: Plan, noisy: NoisyResult, evaluate: Evaluate) -> EvaluatedAnswe
         plan = replace(plan, private=replace(plan.private, outcome=resolved.outcome))
     outcome = plan.private.outcome
     traced = trace(outcome)
-    agreed = consistent(plan, noisy)
-    known: dict[str, Mapping[str, Values]] = dict(estimates(plan, noisy, agreed))
-    pairs = zip(plan.groups, noisy.groups, strict=True)
+    read = {given.table for given in noisy_tables(outcome)}  # one of the questions of a workload reads a few of many
+    agreed = consistent(plan, noisy, read)
+    known: dict[str, Mapping[str, Values]] = dict(estimates(plan, noisy, agreed, read))
+    pairs = [pair for pair in zip(plan.groups, noisy.groups, strict=True) if pair[0].group.label in read]
     sizes = {group.group.label: len(shown_cells(found)) for group, found in pairs}
     for again in noisy_tables(outcome):
         known[again.label] = {**known[again.table], **ends.get(again.label, {})}

@@ -155,13 +155,19 @@ class Affine:
         return self._known[tail]
 
     def _margin(self, tail: Fraction) -> Floats:
-        counts = np.bincount(self.rows, minlength=len(self.constant))
-        squares = self.weights**2
+        size = len(self.constant)
+        counts, estimated = np.bincount(self.rows, minlength=size), self.cells.are_estimated(self.places)
+        apart = (self.rows[~estimated], self.places[~estimated], self.weights[~estimated])
         with np.errstate(over="ignore"):
-            variance = self.total(squares * self.cells.variances[self.places])
-            fourth = self.cells.fourth(self.rows, self.places, self.weights, len(self.constant))
+            noises = apart[2] ** 2 * self.cells.variances[apart[1]]
+            variance = np.bincount(apart[0], weights=noises, minlength=size).astype(np.float64)
+            fourth = self.cells.fourth(*apart, size)
+            if bool(estimated.any()):
+                entries = (self.rows[estimated], self.places[estimated], self.weights[estimated])
+                more = self.cells.estimated_moments(*entries, size)
+                variance, fourth = variance + more[0], fourth + more[1]
         found = quantile_of_sum(variance, fourth, self.largest(), float(tail))
-        alone = counts[self.rows] == 1
+        alone = (counts[self.rows] == 1) & ~estimated
         found[counts == 0] = 0
         kinds = self.cells.kinds[self.places[alone]]
         found[self.rows[alone]] = np.abs(self.weights[alone]) * self.cells.margins(kinds, tail)
@@ -194,6 +200,13 @@ class Affine:
                 total = np.bincount(places, weights=parts, minlength=len(ends))
                 ends[rows] = self.constant[rows] + total[rows]
         return low, high
+
+    @property
+    def depends(self) -> Flags:
+        """Return the rows that are sums over estimates of a large table, whose errors depend on each other."""
+        found = np.zeros(len(self.constant), dtype=bool)
+        found[self.rows[self.cells.are_estimated(self.places)]] = True
+        return found
 
     def near(self, tail: Fraction) -> Flags:
         """Return the rows that depend on an integer near the threshold that released it."""
@@ -250,7 +263,7 @@ class Ratio:
         So are they where something was added to a part, by itself: the ends of each part hold it with and without.
         """
         low, high = self._ends(float(tail))
-        near = self.over.near(tail) | self.under.near(tail)
+        near = self.over.near(tail) | self.under.near(tail) | self.over.depends | self.under.depends
         if self.completed:
             near |= (self.over.addition != 0) | (self.under.addition != 0)
         if not near.any():

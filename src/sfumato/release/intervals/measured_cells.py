@@ -18,6 +18,7 @@ from sfumato.planning.plan import Plan, PlannedMeasurement
 from sfumato.query.functions import Aggregation
 from sfumato.release.bounding.selection import tail_corrections
 from sfumato.release.intervals.noise_law import Floats, Law, law_of, moments_of
+from sfumato.release.large_marginals import MAX_PROJECTED_CELLS
 from sfumato.release.marginal_consistency import ConsistentMarginal, consistent, shown_cells
 from sfumato.release.noisy import NoisyResult, integers
 
@@ -60,6 +61,8 @@ class MeasuredCells:
     """What is added to the cells of a measurement because it lies above a level that was chosen."""
     trees: tuple[int, ...] = ()
     """Of each of `measured`: the same number for steps of one count or sum, of which a row moves one; -1 for others."""
+    estimated: Flags = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    """Which numbers are estimates of a large table, whose errors depend on each other; empty where none is."""
     _margins: dict[tuple[int, Fraction], int] = field(default_factory=dict)
 
     def additions(self, places: Indices) -> Floats:
@@ -80,7 +83,7 @@ class MeasuredCells:
     def entries(self, label: str, name: str, rows: int) -> tuple[Indices, Indices, Floats]:
         """Return what each shown value is a weighted sum of: row, number and weight of every part."""
         made = self.consistent.get((label, name))
-        if made is None:
+        if made is None or made.estimates is not None:
             return np.arange(rows), self.places(label, name, rows), np.ones(rows)
         if not made.others:  # of no cells: conditions that exclude each other leave none
             return np.arange(0), np.arange(0), np.zeros(0)
@@ -126,6 +129,47 @@ class MeasuredCells:
         found = np.bincount(rows, weights=squares**2 * self.fourths[places], minlength=size).astype(np.float64)
         row, parts = self.joined(rows, places, (squares,))
         return np.asarray(found + np.bincount(row, weights=parts[0] ** 2, minlength=size))
+
+    def are_estimated(self, places: Indices) -> Flags:
+        """Return which of these numbers are estimates of a large table."""
+        return self.estimated[places] if len(self.estimated) else np.zeros(len(places), dtype=bool)
+
+    def estimated_moments(self, rows: Indices, places: Indices, weights: Floats, size: int) -> tuple[Floats, Floats]:
+        """Return variance and fourth cumulant of weighted sums of estimates: exact for one, bounds for many.
+
+        Deviations and fourth roots of cumulants add up at most.  Proof: proofs/one_table.md, (8)
+        """
+        reach = [
+            np.bincount(rows, weights=np.abs(weights) * moments ** (1 / root), minlength=size) ** root
+            for moments, root in ((self.variances[places], 2), (np.maximum(self.fourths[places], 0), 4))
+        ]
+        variance = reach[0].astype(np.float64)
+        several = np.bincount(rows, minlength=size) > 1
+        names = [(label, one.name) for label, one in zip(self.labels, self.measured, strict=True)]
+        kinds = self.kinds[places]
+        of_table = {kind: self.consistent[names[kind]].estimates for kind in np.unique(kinds).tolist()}
+        solved = {id(one.solved): one.solved for one in of_table.values() if one is not None}
+        entries = np.flatnonzero(several[rows])
+        if len(solved) == 1 and len(entries):
+            (table,) = solved.values()
+            axes = [tuple(sorted(one.axes)) for one in of_table.values() if one is not None]
+            if len(entries) + table.projected_cells(axes, int(several.sum())) <= MAX_PROJECTED_CELLS:
+                numbers = np.cumsum(several) - 1
+                cells = [self._cell_of(int(kinds[entry]), int(places[entry])) for entry in entries]
+                exact = table.sum_variances(numbers[rows[entries]], cells, weights[entries], int(several.sum()))
+                variance[several] = np.minimum(variance[several], exact)
+        return variance, reach[1].astype(np.float64)
+
+    def _cell_of(self, kind: int, place: int) -> tuple[tuple[int, ...], Indices]:
+        """Return the axes of an estimate's marginal, in increasing order, and its places along them."""
+        name = (self.labels[kind], self.measured[kind].name)
+        estimates = self.consistent[name].estimates
+        if estimates is None:
+            raise AssertionError("only estimates of a large table have axes")
+        sizes = [estimates.solved.table.sizes[axis] for axis in estimates.axes]
+        at = dict(zip(estimates.axes, np.unravel_index(place - self.starts[name], sizes) if sizes else (), strict=True))
+        axes = tuple(sorted(estimates.axes))
+        return axes, np.array([at[axis] for axis in axes], dtype=np.int64)
 
     def joined(self, rows: Indices, places: Indices, weights: Sequence[Floats]) -> tuple[Indices, list[Floats]]:
         """Return the row of every draw that sums share noise of, and there the sums of weights times what is shared."""
@@ -204,6 +248,12 @@ def measured_cells(
         if any(key.has_remainder for key in group.group.keys)
     }
     moments = (each[kinds, 0], each[kinds, 1], each[kinds, 2])
+    made = consistent(plan, noisy) if agreed is None else agreed
+    estimated, every_draw = _put_estimates(made, starts, every, moments), np.zeros(0, dtype=np.int64)
+    if draws:
+        every_draw = np.concatenate(draws).astype(np.int64)
+    if len(estimated):
+        every_draw[estimated] = -1
     return MeasuredCells(
         tuple(measured),
         tuple(labels),
@@ -211,14 +261,42 @@ def measured_cells(
         kinds,
         every,
         *moments,
-        np.concatenate(draws).astype(np.int64) if draws else np.zeros(0, dtype=np.int64),
-        tuple(None if isinstance(one.mechanism, MaxNormPart) else law_of(one.mechanism) for one in measured),
+        every_draw,
+        tuple(
+            None if isinstance(one.mechanism, MaxNormPart) or _is_estimated(made, label, one) else law_of(one.mechanism)
+            for label, one in zip(labels, measured, strict=True)
+        ),
         tuple(selections),
         shown,
-        consistent(plan, noisy) if agreed is None else agreed,
+        made,
         {name: np.array(amounts, dtype=np.float64) for name, amounts in tail_corrections(plan, noisy.groups).items()},
         tuple(_tree(plan, label, one.name) for label, one in zip(labels, measured, strict=True)),
+        estimated,
     )
+
+
+def _put_estimates(
+    made: Mapping[tuple[str, str], ConsistentMarginal],
+    starts: Mapping[tuple[str, str], int],
+    values: Floats,
+    moments: tuple[Floats, Floats, Floats],
+) -> Flags:
+    """Put the estimates of large tables, with their moments, in the place of what was measured; say where."""
+    found = np.zeros(len(values), dtype=bool)
+    for name, one in made.items():
+        if one.estimates is not None:
+            here = slice(starts[name], starts[name] + len(one.estimates.values))
+            solved, axes = one.estimates.solved, tuple(sorted(one.estimates.axes))
+            values[here], found[here] = one.estimates.values, True
+            each = (solved.variance(axes), solved.fourth(axes), 0.0)
+            for column, moment in zip(moments, each, strict=True):
+                column[here] = moment
+    return found if bool(found.any()) else np.zeros(0, dtype=bool)
+
+
+def _is_estimated(made: Mapping[tuple[str, str], ConsistentMarginal], label: str, measured: PlannedMeasurement) -> bool:
+    one = made.get((label, measured.name))
+    return one is not None and one.estimates is not None
 
 
 def _tree(plan: Plan, label: str, name: str) -> int:

@@ -15,6 +15,7 @@ from sfumato.engines.build_catalog import (
     sum_of,
     summed_columns,
 )
+from sfumato.engines.sql.bounding.value_repeats import repeat_places
 from sfumato.engines.sql.column import key_sql, number_sql
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import (
@@ -56,12 +57,14 @@ def numbered_rows(
     key: str = "id",
     over: str | None = None,
     together: Mapping[str, str] | None = None,
+    repeats: Sequence[Sequence[str]] = (),
 ) -> str:
     """Return the query for rows as the copy has them, with their numbers within a person.
 
     `ranked` holds what stands after FROM, rows `r`, and the rank of each of them; `key` tells people apart. `over` is
     the window of the first rank, if it takes all rows of a person: then these are counted in it, too, in one go.
     `together` are numbers that all rows of a person have in common: the first of them holds these, by their names.
+    `repeats` are columns of each of the ranked rows: see `value_repeats`.
     """
     together = together or {}
     quoted, within = dialect.quote_identifier, in_order_of(dialect, columns)
@@ -78,6 +81,7 @@ def numbered_rows(
         ]
     own = f"PARTITION BY r.{key}"
     counted = [_counts(dialect, table, columns, own if at or over is None else over) for at in range(len(ranked))]
+    counted = [[*counts, *some] for counts, some in zip(counted, repeats or [()] * len(ranked), strict=True)]
     rows = " UNION ALL ".join(
         f"SELECT {', '.join([*found, *counts])}, {rank} AS nth FROM {source}"  # noqa: S608
         for counts, (source, rank) in zip(counted, ranked, strict=True)
@@ -107,7 +111,7 @@ def numbers(
     """Return the hidden columns of a row, by their names."""
     found, keys = {RANK: "nth"}, _names(numbered_keys(table))
     counted, levelled = _names(counted_columns(table)), _names(levelled_columns(table))
-    summed = _names(summed_columns(table))
+    summed, repeated = _names(summed_columns(table)), repeat_places(dialect, table, columns)
     for at, column in enumerate(columns):
         if column.unique:
             found[duplicate_rank_column(column.name)] = _once(dialect, number_sql(column, f"c{at}"), within, key)
@@ -115,6 +119,8 @@ def numbers(
             found[value_rank_column(column.name)], found[value_multiplicity_column(column.name)] = _cell(
                 dialect, at, column, key
             )
+        if at in repeated:
+            found[value_multiplicity_column(column.name)] = f"a{at}"
         if column.name in counted:
             found[value_count_column(column.name)] = f"n{at}"
         if column.name in levelled:

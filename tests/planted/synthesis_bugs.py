@@ -1,0 +1,50 @@
+"""Bugs of synthetic tables to plant: rounds that spend more than was declared, scores that one person moves further."""
+
+from tests.planted.bug import Bug, planned
+
+_ROUNDS = "tests/synthesis/test_selecting.py"
+
+SYNTHESIS_BUGS: tuple[Bug, ...] = (
+    planned(
+        "a dearer round of a selection is paid as a cheap one",
+        _ROUNDS,
+        (
+            "synthesis/selecting.py",
+            "        left -= rho\n",
+            "        left -= min(rho, selection.rho / selection.rounds)\n",
+        ),
+    ),
+    planned(
+        "a round of a selection takes more than is left",
+        _ROUNDS,
+        (
+            "synthesis/selecting.py",
+            "            rho, next_refresh = min(PRICE_FACTOR * rho, left), rounds\n",
+            "            rho, next_refresh = PRICE_FACTOR * rho, rounds\n",
+        ),
+        (
+            "synthesis/selecting.py",
+            "        rho = left if left < 2 * rho else rho  # the last round takes what is left\n",
+            "        rho = left if rho <= left < 2 * rho else rho\n",
+        ),
+    ),
+    planned(
+        "the choice of a round has the price of its measurement",
+        _ROUNDS,
+        ("synthesis/selecting.py", "isqrt(int(8 * CHOOSING_SHARE * rho", "isqrt(int(8 * (1 - CHOOSING_SHARE) * rho"),
+    ),
+    planned(
+        "a round measures with the noise of one row per person",
+        _ROUNDS,
+        ("synthesis/selecting.py", "round_up_variance(self.squared / (2 *", "round_up_variance(1 / (2 *"),
+    ),
+    planned(
+        "one row moves the score of a pair by more than one",
+        _ROUNDS,
+        (
+            "synthesis/selecting.py",
+            "    return int(np.abs(exact - np.rint(model).astype(np.int64)).sum())\n",
+            "    return int(((exact - np.rint(model).astype(np.int64)) ** 2).sum())\n",
+        ),
+    ),
+)
