@@ -20,6 +20,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from importlib import import_module
 from math import exp, log, sqrt
 from pathlib import Path
 from site import getsitepackages
@@ -48,9 +49,7 @@ Method = Callable[[Pairs, int, float, float], float]
 
 def read_data(packages: Path) -> Iterator[tuple[str, Pairs]]:
     sys.path.append(str(packages))
-    from wordfreq import get_frequency_dict
-
-    frequencies = np.array(list(get_frequency_dict("en", wordlist="large").values()))
+    frequencies = np.array(list(import_module("wordfreq").get_frequency_dict("en", wordlist="large").values()))
     yield "words", _drawn(frequencies, 400)
     with gzip.open(packages / "names_dataset" / "v3" / "first_names.pkl.gz") as file:
         names = pickle.load(file)  # noqa: S301  (data of an installed package)
@@ -145,7 +144,7 @@ def _weighted_round(
     sizes = np.arange(1, limit + 1)
     threshold = float(np.max(1 / np.sqrt(sizes) - sigma * ndtri(-np.expm1(np.log1p(-delta) / sizes))))
     keys, inverse = np.unique(kept[1], return_inverse=True)
-    return keys, np.bincount(inverse, _weights(kept[0])) - threshold
+    return keys, np.asarray(np.bincount(inverse, _weights(kept[0])) - threshold, dtype=np.float64)
 
 
 def weighted_gaussian(pairs: Pairs, limit: int, epsilon: float, delta: float) -> float:

@@ -185,7 +185,7 @@ def _renyi_keys() -> Iterator[str]:
             yield f"{name}: its event says δ = {failures}"
         rates = [decimal(selection.keep(units)) for units in range(selection.units_for("0.9999") + 9)]
         for order in orders:
-            allowed = decimal(core_loss(core, Fraction(order)) / selection.touched) + _ROUNDING_ERROR
+            allowed = decimal(Fraction(core_loss(core, Fraction(order))) / selection.touched) + _ROUNDING_ERROR
             if any(_renyi_loss(less, more, chance, order) > allowed for less, more in pairwise(rates)):
                 yield f"{name}: one unit more has a larger loss at order {order} than is charged"
 
@@ -199,7 +199,9 @@ def _renyi_loss(less: Decimal, more: Decimal, failing: Decimal, order: int) -> D
     if min(*one, *other) <= 0:
         return Decimal("Infinity")
     ways = ((one, other), (other, one))
-    return max(sum(p**order * q ** (1 - order) for p, q in zip(*way, strict=True)).ln() for way in ways) / (order - 1)
+    return max(
+        sum((p**order * q ** (1 - order) for p, q in zip(*way, strict=True)), Decimal(0)).ln() for way in ways
+    ) / (order - 1)
 
 
 def _keys() -> Iterator[str]:
