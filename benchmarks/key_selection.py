@@ -144,7 +144,7 @@ def _weighted_round(
     sizes = np.arange(1, limit + 1)
     threshold = float(np.max(1 / np.sqrt(sizes) - sigma * ndtri(-np.expm1(np.log1p(-delta) / sizes))))
     keys, inverse = np.unique(kept[1], return_inverse=True)
-    return keys, np.asarray(np.bincount(inverse, _weights(kept[0])) - threshold, np.float64)
+    return keys, np.asarray(np.bincount(inverse, _weights(kept[0])) - threshold, dtype=np.float64)
 
 
 def weighted_gaussian(pairs: Pairs, limit: int, epsilon: float, delta: float) -> float:

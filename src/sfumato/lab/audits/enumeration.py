@@ -23,7 +23,7 @@ from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.renyi_selection import RenyiSelection
 from sfumato.mechanisms.threshold import Threshold
-from sfumato.planning.concentrated_loss import concentrated_loss
+from sfumato.planning.noise import concentrated_loss
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 
@@ -185,8 +185,7 @@ def _renyi_keys() -> Iterator[str]:
             yield f"{name}: its event says δ = {failures}"
         rates = [decimal(selection.keep(units)) for units in range(selection.units_for("0.9999") + 9)]
         for order in orders:
-            charged = core_loss(core, Fraction(order))
-            allowed = decimal(Fraction(charged) / selection.touched) + _ROUNDING_ERROR
+            allowed = decimal(Fraction(core_loss(core, Fraction(order))) / selection.touched) + _ROUNDING_ERROR
             if any(_renyi_loss(less, more, chance, order) > allowed for less, more in pairwise(rates)):
                 yield f"{name}: one unit more has a larger loss at order {order} than is charged"
 
@@ -200,8 +199,9 @@ def _renyi_loss(less: Decimal, more: Decimal, failing: Decimal, order: int) -> D
     if min(*one, *other) <= 0:
         return Decimal("Infinity")
     ways = ((one, other), (other, one))
-    sums = (sum((p**order * q ** (1 - order) for p, q in zip(*way, strict=True)), Decimal(0)) for way in ways)
-    return max(total.ln() for total in sums) / (order - 1)
+    return max(
+        sum((p**order * q ** (1 - order) for p, q in zip(*way, strict=True)), Decimal(0)).ln() for way in ways
+    ) / (order - 1)
 
 
 def _keys() -> Iterator[str]:
