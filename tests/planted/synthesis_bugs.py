@@ -47,4 +47,28 @@ SYNTHESIS_BUGS: tuple[Bug, ...] = (
             "    return int(((exact - np.rint(model).astype(np.int64)) ** 2).sum())\n",
         ),
     ),
+    planned(
+        "cells of a number are counted from 0 and not from its low end",
+        "tests/synthesis/test_cells.py",
+        ("synthesis/declared.py", "shifted(steps, column.least)", "shifted(steps, -column.least)"),
+    ),
+    planned(
+        "NULL is in the cell of the least value",
+        "tests/synthesis/test_nulls.py",
+        (
+            "synthesis/declared.py",
+            '    return f"CASE WHEN {name} IS NULL THEN {above} ELSE {held} END"\n',
+            '    return f"CASE WHEN {name} IS NULL THEN {low} ELSE {held} END"\n',
+        ),
+    ),
+    planned(
+        "a row with a value that was not declared is in the cell of NULL",
+        "tests/synthesis/test_nulls.py",
+        (
+            "synthesis/domain.py",
+            "        return np.where(missing, self.present.size, self.present.codes(values))\n",
+            "        found = self.present.codes(values)\n"
+            "        return np.where(found < 0, self.present.size, found)\n",
+        ),
+    ),
 )

@@ -41,6 +41,10 @@ class Reader(HTMLParser):
         self.seen.append(tag)
 
 
+def read_text(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
+
+
 def read(html: str) -> Reader:
     reader = Reader()
     reader.feed(html)
@@ -71,6 +75,10 @@ def test_rows_and_a_page_are_written_and_the_same_again_is_free(tmp_path: Path) 
     assert csv.read_csv(tmp_path / "few.csv").num_rows == 10
     with ipc.open_file(tmp_path / "few.arrow") as opened:
         assert opened.read_all().num_rows == 10
+    named = run(*arguments, "--nulls", "cost,urgent", "--ids", "patient_id", "--output", tmp_path / "named.parquet")
+    assert named.exit_code == 0, named.output
+    assert parquet.read_schema(tmp_path / "named.parquet").names == ["patient_id", "dept", "urgent", "cost"]
+    assert "NULL" in read_text(tmp_path / "named.html")
 
 
 REFUSED: list[tuple[str, ...]] = [

@@ -99,6 +99,8 @@ def survey(people: int, epsilon: str, plot: Path | None) -> None:
 @click.option("--bins", type=int, default=16, show_default=True, help="Number of cells per range.")
 @click.option("--output", "-o", type=File, required=True, help="The file of rows: .parquet, .csv or .arrow.")
 @click.option("--report", type=File, metavar="FILE", help="The page about it; by default beside the rows, .html.")
+@click.option("--nulls", metavar="A,B", help="Columns in which NULL is a value, separated by commas.")
+@click.option("--ids", metavar="A,B", help="Columns that get a fresh id for each row, separated by commas.")
 @as_analyst
 def synthesize(
     policy: Path,
@@ -110,6 +112,8 @@ def synthesize(
     bins: int,
     output: Path,
     report: Path | None,
+    nulls: str | None,
+    ids: str | None,
     analyst: str | None,
 ) -> None:
     """Write synthetic rows and how far off they are.
@@ -117,6 +121,6 @@ def synthesize(
     TABLE is measured once, as counts with noise. The same again is free, and what is made of it costs nothing more.
     """
     write: Callable[..., str] = import_module(SYNTHESIS).WRITE
-    names = [name.strip() for name in columns.split(",")] if columns else []
+    listed = [[name.strip() for name in said.split(",")] if said else [] for said in (columns, nulls, ids)]
     with open_database(policy, analyst) as database:
-        click.echo(write(database, table, names, epsilon, delta, rows, bins, output, report))
+        click.echo(write(database, table, listed[0], epsilon, delta, rows, bins, output, report, *listed[1:]))

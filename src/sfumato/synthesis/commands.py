@@ -9,7 +9,7 @@ from pyarrow import csv, ipc, parquet
 from sfumato.database import Database
 from sfumato.errors import BadParameter, UnknownName, quote_value
 from sfumato.ledger.budget import same_usage, used_text
-from sfumato.policy.policy import Column, Table
+from sfumato.policy.policy import Column, Table, fold_name
 from sfumato.synthesis.report import MARK, page
 from sfumato.synthesis.synthesize import synthesize
 from sfumato.terminal.exports import check_apart
@@ -28,14 +28,19 @@ def write_synthetic(
     bins: int,
     output: Path,
     report: Path | None,
+    nulls: Sequence[str] = (),
+    ids: Sequence[str] = (),
 ) -> str:
     """Synthesize a table into a file, write the page about it, and return what the command line prints."""
     paper = output.with_suffix(".html") if report is None else report
     check_files(database, output, paper)
-    named = list(columns) or measurable_columns(database, table)
+    left_out = set(map(fold_name, ids))
+    named = list(columns) or [name for name in measurable_columns(database, table) if fold_name(name) not in left_out]
     before = database.budget()
     price = database.policy.budget.query_delta if delta is None else delta
-    synthetic = synthesize(database, table, columns=named, epsilon=epsilon, delta=price, rows=rows, bins=bins)
+    synthetic = synthesize(
+        database, table, columns=named, epsilon=epsilon, delta=price, rows=rows, bins=bins, nulls=nulls, ids=ids
+    )
     after = database.budget()
     drawn = synthetic.table()
     _write_table(output, drawn)

@@ -1,7 +1,8 @@
 """Public domain of a column: a list of values, or a range cut into cells. It never comes from the data.
 
 Every row lies in one cell of each column, or in none: None, NaN, infinities and undeclared values are absent, and a
-number beyond its range counts at the nearer end. The cell depends on that one value only.
+number beyond its range counts at the nearer end. Where NULL is declared as a value, None and NaN have a cell of their
+own. The cell depends on that one value only.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import decimal_rational, integer
@@ -203,7 +205,46 @@ class Stepped:
         return _ARROW[self.kind]
 
 
-Column = Choices | Continuum | Stepped
+@dataclass(frozen=True, slots=True)
+class Nullable:
+    """A column in which NULL is a value, with the last cell for its own."""
+
+    present: Choices | Continuum | Stepped
+    """What the column can hold otherwise."""
+
+    @property
+    def name(self) -> str:
+        return self.present.name
+
+    @property
+    def size(self) -> int:
+        return self.present.size + 1
+
+    def codes(self, values: Sequence[object]) -> Codes:
+        """Return the cell of each value: None and NaN are NULL; what else was not declared is absent."""
+        missing = np.array([_is_missing(value) for value in values], dtype=bool).reshape(len(values))
+        return np.where(missing, self.present.size, self.present.codes(values))
+
+    def label(self, cell: int) -> str:
+        """Return what a person calls a cell."""
+        return "NULL" if cell == self.present.size else self.present.label(cell)
+
+    def drawn(self, codes: Codes, within: Floats) -> pa.Array:
+        """Return a value in each cell, and NULL in the last one."""
+        missing, held = self.held(codes)
+        return pc.if_else(pa.array(missing), pa.scalar(None, self.arrow), self.present.drawn(held, within))
+
+    def held(self, codes: Codes) -> tuple[npt.NDArray[np.bool_], Codes]:
+        """Return where NULL is, and cells of the other values, any of them where NULL is."""
+        missing = codes == self.present.size
+        return missing, np.where(missing, 0, codes)
+
+    @property
+    def arrow(self) -> pa.DataType:
+        return self.present.arrow
+
+
+Column = Choices | Continuum | Stepped | Nullable
 """What one column can hold; each has a name, a size (its cells), and an Arrow type."""
 
 _ARROW = {
@@ -217,7 +258,7 @@ _ARROW = {
 }
 
 
-def read_domain(domain: object) -> tuple[Column, ...]:
+def read_domain(domain: object) -> tuple[Choices | Continuum | Stepped, ...]:
     """Read a public domain: a list of values or a Range for each column, by name."""
     if not isinstance(domain, Mapping) or not domain or not all(isinstance(name, str) and name for name in domain):
         raise BadParameter(
@@ -230,7 +271,7 @@ def read_domain(domain: object) -> tuple[Column, ...]:
     return tuple(_read_column(name, said) for name, said in domain.items())
 
 
-def _read_column(name: str, said: object) -> Column:
+def _read_column(name: str, said: object) -> Choices | Continuum | Stepped:
     if isinstance(said, Range):
         return _binned_column(name, said)
     if isinstance(said, str | bytes | Mapping) or not hasattr(said, "__iter__"):
@@ -258,7 +299,7 @@ def _read_column(name: str, said: object) -> Column:
     return Choices(name, values)
 
 
-def _binned_column(name: str, said: Range) -> Column:
+def _binned_column(name: str, said: Range) -> Continuum | Stepped:
     if isinstance(said.low, date):
         least, greatest = int(position(said.low)), int(position(said.high))
         kind = datetime if isinstance(said.low, datetime) else date
@@ -285,6 +326,15 @@ def _look_up(places: Mapping[Any, int], value: object) -> int:
         return places.get(value, _ABSENT_CODE)
     except TypeError:  # a value that cannot be a key is none that was declared
         return _ABSENT_CODE
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):  # pandas.NA is equal to nothing and different from nothing; an array is no value
+        return not hasattr(value, "__len__")
 
 
 def _as_floats(values: Sequence[object]) -> Floats:

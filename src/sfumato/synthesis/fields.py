@@ -1,6 +1,7 @@
 """Columns as the house's SQL sees them: their facts, their public keys, and values as its engine keeps them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from fractions import Fraction
 from math import ceil, lcm, log10, prod
@@ -14,7 +15,7 @@ from sfumato.exact import decimal_rational
 from sfumato.language.facts import Facts, Kind
 from sfumato.policy.policy import fold_name, position
 from sfumato.query.types import Type
-from sfumato.synthesis.domain import Choices, Codes, Column, Continuum, Floats, Stepped
+from sfumato.synthesis.domain import Choices, Codes, Column, Continuum, Floats, Nullable, Stepped
 
 OWNER = Field('"row"', '"row"', Facts(Type.INTEGER, Kind.UNIT, nullable=False))
 """Each row stands for itself. No question can spell this name."""
@@ -27,6 +28,9 @@ _POINTS_PER_COLUMN = 65
 
 def field_of(column: Column) -> Field:
     """Return a column as a question may name it."""
+    if isinstance(column, Nullable):
+        held = field_of(column.present)
+        return replace(held, facts=replace(held.facts, nullable=True))
     name = fold_name(column.name)
     if isinstance(column, Choices) and isinstance(column.values[0], bool):
         return Field(name, name, Facts(Type.BOOLEAN, Kind.BOOLEAN, nullable=False), cells=(False, True))
@@ -43,7 +47,11 @@ def field_of(column: Column) -> Field:
 
 
 def stored_values(column: Column, codes: Codes, within: Floats) -> Any:
-    """Return values of the given cells as the engine stores them: integers in grid steps, texts, booleans."""
+    """Return values of the given cells as the engine stores them: integers in grid steps, texts, booleans, NULL."""
+    if isinstance(column, Nullable):
+        missing, held = column.held(codes)
+        present = np.asarray(stored_values(column.present, held, within)).tolist()
+        return [None if gone else value for gone, value in zip(missing.tolist(), present, strict=True)]
     if isinstance(column, Stepped):
         return column.steps(codes, within)
     step, low, high, _ = _grid(column) if not _has_listed_values(column) else (Fraction(1), 0, 0, Type.TEXT)
@@ -60,9 +68,9 @@ def points(columns: Sequence[Column]) -> tuple[list[Codes], list[Floats], Codes,
     A column with several values in a cell has several points there, its ends among them, evenly spread.
     """
     sizes = [column.size for column in columns]
-    wide = [column for column in columns if not isinstance(column, Choices)]
+    wide = [column for column in columns if not isinstance(_present(column), Choices)]
     most = int((_MAX_POINTS / prod(sizes)) ** (1 / max(len(wide), 1)))
-    probe_points = [_probe_points(column, max(2, min(most, _POINTS_PER_COLUMN))) for column in columns]
+    probe_points = [_probe_points(_present(column), max(2, min(most, _POINTS_PER_COLUMN))) for column in columns]
     grids = np.meshgrid(
         *(np.arange(size * len(column_points)) for size, column_points in zip(sizes, probe_points, strict=True)),
         indexing="ij",
@@ -76,7 +84,12 @@ def points(columns: Sequence[Column]) -> tuple[list[Codes], list[Floats], Codes,
     return codes, within, place, np.full(len(place), 1.0 / prod(len(column_points) for column_points in probe_points))
 
 
-def _probe_points(column: Column, most: int) -> Floats:
+def _present(column: Column) -> Choices | Continuum | Stepped:
+    """Return what a column holds beside NULL."""
+    return column.present if isinstance(column, Nullable) else column
+
+
+def _probe_points(column: Choices | Continuum | Stepped, most: int) -> Floats:
     if isinstance(column, Choices):
         return np.zeros(1)
     values = most if isinstance(column, Continuum) else ceil(column.count / column.size)
@@ -85,11 +98,11 @@ def _probe_points(column: Column, most: int) -> Floats:
     return np.linspace(0.0, 1 - 2**-53, most)
 
 
-def _has_listed_values(column: Column) -> bool:
+def _has_listed_values(column: Choices | Continuum | Stepped) -> bool:
     return isinstance(column, Choices) and isinstance(column.values[0], str | bool)
 
 
-def _grid(column: Column) -> tuple[Fraction, int, int, Type]:
+def _grid(column: Choices | Continuum | Stepped) -> tuple[Fraction, int, int, Type]:
     """Return the step, the ends in steps and the type of a column of numbers or times."""
     match column:
         case Stepped():

@@ -25,9 +25,10 @@ from sfumato.policy.policy import fold_name
 from sfumato.randomness.source import Source, read_exactly, system_source
 from sfumato.synthesis.combining import Counts
 from sfumato.synthesis.counting import SEED_BYTES, NoisyMarginals, count_marginal, present_codes, with_noise
-from sfumato.synthesis.declared import cell_key, column_of, select_declared_columns
+from sfumato.synthesis.declared import cell_key, column_of, names_among, select_declared_columns, with_nulls
 from sfumato.synthesis.design import Axes, Design, all_marginals, all_pairs, read_price, sensitivity_squared
-from sfumato.synthesis.domain import Column, read_domain
+from sfumato.synthesis.domain import Column, Nullable, Stepped, read_domain
+from sfumato.synthesis.ids import declared_ids, read_ids
 from sfumato.synthesis.selecting import Selection, all_pairs_fit, make_selection, select
 from sfumato.synthesis.synthetic import MAX_DRAWN_ROWS, Synthetic
 
@@ -44,11 +45,15 @@ def synthesize(
     rows: int | None = None,
     seconds: float = 60,
     bins: int = 16,
+    nulls: Sequence[str] = (),
+    ids: Sequence[str] = (),
 ) -> Synthetic:
     """Return a synthetic table of some columns of a private one, charged once; the same again is free and equal.
 
     Domains come from the policy: declared values, booleans, bounded numbers and dates, the latter cut into `bins` equal
-    cells unless they have fewer values. The order of the columns, `rows` and `seconds` do not make it another question.
+    cells unless they have fewer values. NULL is a value of the columns that `nulls` names; rows with NULL in another
+    column are left out. `ids` names columns that hold a fresh id for each row, and are not measured. Their names, the
+    order of the columns, `rows` and `seconds` do not make it another question.
     Proof: proofs/marginals.md
     """
     wanted, limit = read_size_and_seconds(rows, seconds)
@@ -58,13 +63,18 @@ def synthesize(
             f"bins is above {MAX_BINS}.", "This many cells would contain only noise.", "Give fewer bins."
         )
     names, sql = select_declared_columns(db, table, columns)
+    nullable, named = names_among(names, nulls, "nulls"), declared_ids(db, table, ids, names)
     measurable = prepare_measurement(db, sql)
-    held = tuple(column_of(db, table, key, cells) for key in measurable.rows.columns)
+    plain = measurable.rows.columns
+    present = [column_of(db, table, key, cells) for key in plain]
+    held = tuple(Nullable(column) if column.name in nullable else column for column in present)
+    if nullable:
+        measurable = prepare_measurement(db, with_nulls(plain, held, table))
     sizes = tuple(column.size for column in held)
     price, allowed = read_price(epsilon, delta)
     most, neighbours = measurable.rows.most, measurable.rows.neighbours
     plan = _plan_measurements(sizes, price, allowed, most, neighbours)
-    keys = [cell_key(key, column) for key, column in zip(measurable.rows.columns, held, strict=True)]
+    keys = [cell_key(*parts) for parts in zip(measurable.rows.columns, held, plain, strict=True)]
 
     def _statement(axes: Axes) -> SumStatement:
         return SumStatement(tuple(keys[axis] for axis in axes), (None,))
@@ -89,7 +99,10 @@ def synthesize(
 
     loss = PrivacyLoss(price, allowed)
     earlier = (plan.earlier.event,) if isinstance(plan, Selection) else ()
-    request = MeasurementRequest("synthesize", {"sizes": sizes}, plan.event, loss, earlier)
+    parameters: dict[str, object] = {"sizes": sizes}
+    if any(isinstance(column, Stepped) and column.least != 0 for column in present):
+        parameters["cells"] = "from the low end"  # up to 0.14 such columns were counted in wrong cells
+    request = MeasurementRequest("synthesize", parameters, plan.event, loss, earlier)
     found = measure(db, measurable, request, _release)
     return Synthetic(
         _unpack_tables(found.released, held, plan),
@@ -101,6 +114,7 @@ def synthesize(
         receipt=found.receipt,
         table=fold_name(table),
         adaptive=isinstance(plan, Selection),
+        ids=named,
     )
 
 
@@ -158,14 +172,18 @@ def synthesize_table(
     groups: object = None,
     rows: int | None = None,
     seconds: float = 60,
+    nulls: Sequence[str] = (),
+    ids: Sequence[str] = (),
 ) -> Synthetic:
     """Return a synthetic table of columns that are given as sequences, by name, without a ledger.
 
     `domain` is the public domain of each column: a list of values, or a `Range`. `groups` names the unit of each row,
-    of which one row counts; without it each row is a unit. The result depends on the data through noise only.
+    of which one row counts; without it each row is a unit. None and NaN are a value of the columns that `nulls` names,
+    and make a row absent in others. `ids` names columns of fresh ids for the synthetic rows. The result depends on the
+    data through noise only.
     Proof: proofs/marginals.md
     """
-    return _synthesize_table(data, domain, epsilon, delta, groups, rows, seconds, system_source())
+    return _synthesize_table(data, domain, epsilon, delta, groups, rows, seconds, system_source(), nulls, ids)
 
 
 def _synthesize_table(
@@ -177,8 +195,13 @@ def _synthesize_table(
     rows: int | None,
     seconds: float,
     source: Source,
+    nulls: Sequence[str] = (),
+    ids: Sequence[str] = (),
 ) -> Synthetic:
-    columns = read_domain(domain)
+    present = read_domain(domain)
+    names = [column.name for column in present]
+    nullable, named = names_among(names, nulls, "nulls"), read_ids(ids, names)
+    columns: tuple[Column, ...] = tuple(Nullable(column) if column.name in nullable else column for column in present)
     data = dict(zip(data.column_names, data.columns, strict=True)) if isinstance(data, pa.Table) else data
     if not hasattr(data, "__contains__") or not hasattr(data, "__getitem__"):
         raise BadParameter("data is not a table.", "Its columns are found by their names.", "Give {name: values, …}.")
@@ -216,7 +239,7 @@ def _synthesize_table(
     seed = read_exactly(source, SEED_BYTES)
     measured = NoisyMarginals(columns, tuple(marginals), tuple(variances), tuple(tables), seed)
     loss, adaptive = PrivacyLoss(price, allowed), isinstance(plan, Selection)
-    return Synthetic(measured, plan.event, loss, rows=wanted, seconds=limit, adaptive=adaptive)
+    return Synthetic(measured, plan.event, loss, rows=wanted, seconds=limit, adaptive=adaptive, ids=named)
 
 
 def read_size_and_seconds(rows: object, seconds: object) -> tuple[int | None, float]:

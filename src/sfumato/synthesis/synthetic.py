@@ -18,6 +18,7 @@ from sfumato.synthesis.counting import NoisyMarginals
 from sfumato.synthesis.design import MAX_MARGINAL_CELLS, Axes, cells_of
 from sfumato.synthesis.domain import Codes, Column, Floats
 from sfumato.synthesis.editing import fit_rows
+from sfumato.synthesis.ids import IdColumn
 from sfumato.synthesis.model import Fitted, draw_pool, fit_weights, targets, uniforms
 from sfumato.synthesis.parametric_bootstrap import redraw
 from sfumato.synthesis.rows import count_rows, shuffle_order, systematic
@@ -55,6 +56,7 @@ class Synthetic:
         receipt: Receipt | None = None,
         table: str | None = None,
         adaptive: bool = False,
+        ids: tuple[IdColumn, ...] = (),
     ) -> None:
         self.event = event
         self.loss = loss
@@ -63,6 +65,8 @@ class Synthetic:
         """Whether which pairs were measured was itself chosen with noise; then margins are approximate."""
         self.columns = names or measured.names
         """The names of the columns, in the order asked for; they are measured in an order of their own."""
+        self.ids = ids
+        """Columns of `table()` and `sample()` that name the rows; nothing of them was measured."""
         self._measured, self._rows, self._seconds, self._table = measured, rows, seconds, table
         self._lock = RLock()
 
@@ -117,7 +121,8 @@ class Synthetic:
             column.name: column.drawn(codes, uniforms(seed, f"within {count} {column.name}", count))
             for column, codes in zip(self._measured.columns, chosen, strict=True)
         }
-        return pa.table({name: drawn[name] for name in self.columns})
+        named = {column.name: column.drawn(count) for column in self.ids}
+        return pa.table(named | {name: drawn[name] for name in self.columns})
 
     def sql(self, text: str) -> Answer:
         """Answer a SELECT of COUNT, SUM or AVG, with a margin for every number. It is free, for ever."""
@@ -193,7 +198,7 @@ class Synthetic:
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
 
     def __setstate__(self, kept: dict[str, object]) -> None:
-        self.__dict__.update(kept)
+        self.__dict__.update({"ids": ()} | kept)
         self._lock = RLock()
 
     def __repr__(self) -> str:
