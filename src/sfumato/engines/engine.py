@@ -58,6 +58,9 @@ def _silent(_phase: str, _table: str) -> None:
     """Say nothing."""
 
 
+_UNITS = {"MiB": 1 << 20, "GiB": 1 << 30, "MB": 10**6, "GB": 10**9}
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What an engine may use on this machine; beyond the memory it works on disk."""
@@ -66,6 +69,16 @@ class Limits:
     threads: int | None = None
     temp: Path | None = None
     """The folder in which private folders for spilled rows are made; None: beside the copy."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """The memory in bytes; 0 where it is written in a unit that is not known here.
+
+        >>> Limits("512MiB").memory_bytes >> 20
+        512
+        """
+        number, unit = self.memory.rstrip("BGiM"), self.memory.lstrip("0123456789")
+        return int(number) * _UNITS.get(unit, 0) if number.isdigit() else 0
 
 
 @dataclass(frozen=True, slots=True)
