@@ -230,7 +230,9 @@ def of_table(
 
     def cost(rows: int) -> Cost:
         site = site_of(rows)
-        return measure(_policy(site.folder, rows), site.folder / f"sales{rows}.duckdb", rows)
+        policy = _policy(site.folder, rows)
+        del policy["analysts"]  # reading 2,000 accounts takes as long as writing many rows
+        return measure(policy, site.folder / f"sales{rows}.duckdb", rows)
 
     return Line(name, beside, cost, in_mebibytes=in_mebibytes)
 

@@ -1,10 +1,39 @@
-"""Bugs of what the copy says of repeated values: a person counts several times for one key, or not at all."""
+"""Bugs of what is counted by marks in the copy, and of what is chosen in many cells at once."""
 
 from tests.planted.bug import Bug, planned
 
 _REPEATS = "tests/engines/test_value_repeats.py"
 
+_CELLS = "tests/mechanisms/test_quantile_cells.py"
+
 SIZES_BUGS: tuple[Bug, ...] = (
+    planned(
+        "in many cells at once the value that holds the quantile is no candidate",
+        _CELLS,
+        (
+            "mechanisms/quantile_cells.py",
+            "holds[:-1] = (off[:-1] < 0) & (off[1:] > 0)",
+            "holds[:-1] = (off[:-1] < 0) & (off[1:] > 0) & (off[:-1] > 0)",
+        ),
+    ),
+    planned(
+        "in many cells at once ends are chosen at the rate of answers",
+        _CELLS,
+        (
+            "mechanisms/quantiles.py",
+            "single = SingleLevel(ends, self._rate(self._round_epsilon, self.levels[0]), self._joint_rate)",
+            "single = SingleLevel(ends, *[self._rate(self._round_epsilon, self.levels[0])] * 2)",
+        ),
+    ),
+    planned(
+        "a cell that floats leave open is taken as they say",
+        _CELLS,
+        (
+            "mechanisms/quantile_cells.py",
+            "for cell in np.flatnonzero(~certain).tolist():",
+            "for cell in np.flatnonzero(~certain & certain).tolist():",
+        ),
+    ),
     planned(
         "every row of a repeated value counts as a person",
         _REPEATS,

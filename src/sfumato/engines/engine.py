@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from fractions import Fraction
 from inspect import signature
 from pathlib import Path
 from typing import Protocol
@@ -28,8 +29,7 @@ Histograms = Mapping[str, GroupAggregates]
 SelectedBounds = Mapping[str, int]
 """The index of the threshold that was selected, by the label of the selection."""
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
 
 Progress = Callable[[str, str], None]
 """Is told the phase and the table. There are no counts: how many rows there are is a secret."""
@@ -73,9 +73,14 @@ class Limits:
 
     @property
     def memory_bytes(self) -> int:
-        """The memory in bytes; 2 GiB where it reads as no size."""
+        """The memory in bytes; 0 where it reads as no size.
+
+        >>> Limits("512MiB").memory_bytes >> 20, Limits("1.5GB").memory_bytes
+        (512, 1500000000)
+        """
         match = _SIZE.fullmatch(self.memory.strip())
-        return int(float(match[1]) * _UNITS[match[2].upper()]) if match else 2 << 30
+        base = 1024 if match and match[3] else 1000
+        return int(Fraction(match[1]) * base ** " KMGT".index(match[2].upper() or " ")) if match else 0
 
 
 @dataclass(frozen=True, slots=True)

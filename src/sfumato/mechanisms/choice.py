@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import log
 
 import numpy as np
 
@@ -55,7 +56,8 @@ def exponential_margin(rate: Fraction, candidates: int, confidence: Fraction) ->
 
 def negligible_reach(rate: Fraction, limit: Fraction) -> int:
     """Return the smallest t with e^(-rate * (t + 1)) <= limit: the weight of scores more than t below the best."""
-    return smallest_covering(lambda reach: _exp_minus_at_most(rate * (reach + 1), limit), guess=0)
+    near = 0 if limit >= 1 else Fraction(log(limit.denominator) - log(limit.numerator)) / rate - 1
+    return smallest_covering(lambda reach: _exp_minus_at_most(rate * (reach + 1), limit), near)
 
 
 def permute_and_flip_margin(rate: Fraction, candidates: int, confidence: Fraction) -> int:

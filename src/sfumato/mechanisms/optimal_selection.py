@@ -22,6 +22,7 @@ from sfumato.exact import integer, probability
 from sfumato.mechanisms.keys import key_counts, share_of_delta, touched_keys
 from sfumato.mechanisms.parameters import read_parameters
 from sfumato.randomness.bernoulli import refine
+from sfumato.randomness.margin import smallest_covering
 from sfumato.randomness.source import Source, read_exactly
 
 _WORD_BITS = 64
@@ -149,15 +150,18 @@ class Bends:
 @remembered(512)
 def _bends(epsilon: Fraction, delta: Fraction) -> Bends:
     # the first form is the smaller one for step n -> n + 1 exactly when π(n) <= (1 - δ) / (1 + e^ε)
-    bend = _first_holding(
+    bend = smallest_covering(
         lambda units: _is_positive(lambda bits: _excess_over_bend(epsilon, delta, units, bits)),
         _guess_units(epsilon, delta, (1 - delta) / 2),
+        least=1,
     )
     if delta >= Fraction(1, 2):
         return Bends(bend, 2)  # π(1) = δ >= 1 - δ
     # π(n + 1) = 1 exactly when π(n) >= 1 - δ; equality is possible for n = 1 only, which the line above answers
-    last = _first_holding(
-        lambda units: _is_positive(lambda bits: _excess_over_certain(epsilon, delta, bend, units, bits)), 2 * bend
+    last = smallest_covering(
+        lambda units: _is_positive(lambda bits: _excess_over_certain(epsilon, delta, bend, units, bits)),
+        2 * bend,
+        least=1,
     )
     return Bends(bend, last + 1)
 
@@ -243,8 +247,8 @@ def _keep_reaches(epsilon: Fraction, delta: Fraction, units: int, wanted: Fracti
 @remembered(512)
 def _fewest_units(epsilon: Fraction, delta: Fraction, wanted: Fraction) -> int:
     """Return the smallest number of units with which a key is kept with this probability; all three are public."""
-    return _first_holding(
-        lambda units: _keep_reaches(epsilon, delta, units, wanted), _guess_units(epsilon, delta, wanted)
+    return smallest_covering(
+        lambda units: _keep_reaches(epsilon, delta, units, wanted), _guess_units(epsilon, delta, wanted), least=1
     )
 
 
@@ -256,23 +260,6 @@ def _guess_units(epsilon: Fraction, delta: Fraction, chance: Fraction) -> int:
     up = math.log1p(min(float(chance), 0.5) * math.expm1(rate) / rare) / rate
     down = math.log(0.5 / rest) / rate if rest < 0.5 else 0
     return max(1, round(up + down))
-
-
-def _first_holding(holds: Callable[[int], bool], guess: int = 1) -> int:
-    """Return the smallest integer >= 1 from which on a monotone statement holds; a good guess saves steps."""
-    step = 1
-    if holds(guess):
-        low, high = guess - 1, guess
-        while low > 0 and holds(low):
-            low, high, step = max(low - 2 * step, 0), low, 2 * step
-    else:
-        low, high = guess, guess + 1
-        while not holds(high):
-            low, high, step = high, high + 2 * step, 2 * step
-    while high - low > 1:
-        middle = (high + low) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
 
 
 @lru_cache(maxsize=64)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import lcm, prod
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,6 +24,17 @@ from sfumato.randomness.source import Source
 _MAX_INT64_TERM = 1 << 60
 _MAX_DISTANCES = 100
 """More distances than any range has."""
+
+
+class Ranked(Protocol):
+    """The values that ends are chosen on: of one cell, or of a cell for each row of places."""
+
+    @property
+    def total(self) -> Any:
+        """The weight of all values: an integer, or a column of them."""
+
+    def below(self, places: Integers) -> Integers:
+        """Return the weight before each of these buckets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +59,19 @@ class EndsOf:
         last = self.buckets - 1
         return 0 if self.level == 0 else max(0, place - far), place, last if self.level == 1 else min(last, place + far)
 
-    def misses(self, cell: HeldValues, places: Integers, most: int) -> Integers:
+    def distance_counts(self, places: Integers) -> Integers:
+        """Return for each place how many distances there are."""
+        found: Integers = np.searchsorted(first_distances(_MAX_DISTANCES), self._max_distance(places)) + 1
+        return found
+
+    def misses(self, cell: Ranked, places: Integers, most: int) -> Integers:
         """Return by how much each of the first `most` distances misses the wanted ranks: a row for each place.
 
         Entries beyond the last distance of a place have no meaning.
         """
         p, q, last = self.level.numerator, self.level.denominator, self.buckets - 1
         rank, largest = p * cell.total, q * (cell.total + 2 * self.weight) + max(self.wanted)
-        kind = object if largest >= _MAX_INT64_TERM else np.int64
+        kind = object if np.max(largest) >= _MAX_INT64_TERM else np.int64
         answers, far = places[:, None], np.array(first_distances(most))
         lower, upper = (cell.below(ends).astype(kind) for ends in (answers - far, answers + far + 1))
         # an end that misses has a surplus below 0, and so far below it as it misses the level's rank itself
@@ -76,7 +93,7 @@ class EndsOf:
     def pairs(self) -> tuple[Integers, Integers]:
         """Return all answers and the numbers of their distances, each pair once."""
         places = np.arange(self.buckets)
-        counts = np.searchsorted(first_distances(_MAX_DISTANCES), self._max_distance(places)) + 1
+        counts = self.distance_counts(places)
         numbers = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         return np.repeat(places, counts), numbers
 

@@ -26,6 +26,7 @@ from sfumato.mechanisms.coarse_counts import CoarseCounts, coarse_counts
 from sfumato.mechanisms.held_values import HeldValues, held_values
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.parameters import read_parameters
+from sfumato.mechanisms.quantile_cells import CellValues, SingleLevel, release_single_level
 from sfumato.mechanisms.quantile_ends import EndsOf, choose_distances, common_scales, distances_to, rank_sensitivity
 from sfumato.randomness.selection import (
     SELECTION_WORD_BITS,
@@ -153,6 +154,10 @@ class Quantiles:
     ) -> Integers:
         """Release `count` cells: `cells` says which of them each bucket belongs to, rising."""
         edges = np.searchsorted(cells, np.arange(count + 1))
+        if self._has_separate_ends and len(self.levels) == len(self._inner) == 1 and not self._uses_permute_and_flip:
+            (ends,) = _ends_by_level(self)
+            single = SingleLevel(ends, self._rate(self._round_epsilon, self.levels[0]), self._joint_rate)
+            return release_single_level(single, CellValues(places, weights, edges), self.release, source)[:, None, :]
         return np.array(
             [
                 self.release(places[start:end], weights[start:end], source)

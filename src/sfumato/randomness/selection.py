@@ -33,6 +33,9 @@ MAX_SELECTION_BITS = 1 << 14
 # gives a U that lies on no seam at 0, at 1 or at a simple fraction, so that it ends at once.
 WORD_MASK = 0x9E3779B97F4A7C15
 
+FLOAT_SLACK, FLOAT_SUM_SLACK = 2.0**-41, 2.0**-51
+"""How far a quotient of sums of float weights may be off: the first, and the second for each term of a sum."""
+
 _UNDECIDED_INDEX = -1
 _MAX_FLOAT_EXPONENT = 128.0  # e^-128 < 2^-184: a float weight beyond it counts as zero
 _FLOAT_RATES = (Fraction(1, 1 << 500), Fraction(1 << 500))
@@ -98,7 +101,7 @@ def uniform_below_each(bounds: Integers, source: Source) -> npt.NDArray[np.int64
     Bounds are meant to be below 2^48; larger ones are possible and take longer.
     """
     words, small = _draw_words(len(bounds), source), bounds < 1 << 48
-    picks, certain = _scaled_far(words, np.where(small, bounds, 1).astype(np.uint64))
+    picks, certain = scaled_far(words, np.where(small, bounds, 1).astype(np.uint64))
     for place in np.flatnonzero(~(certain & small)):
         picks[place] = _floor_of_multiple(int(words[place]), SELECTION_WORD_BITS, int(bounds[place]), source)
     return picks
@@ -164,12 +167,12 @@ def _select_exactly(distances: Integers, counts: Integers, rate: Fraction, sourc
 
 def _cell_by_floats(distances: Integers, counts: Integers, rate: Fraction, known: int) -> int:
     """Return the cell of U if floats place it clear of both seams, else _OPEN. Error bound: proofs/selection.md."""
-    if counts.dtype == object or not _floats_fit(distances, rate):
+    if counts.dtype == object or distances.dtype == object or not floats_fit(rate):
         return _UNDECIDED_INDEX
     rows = -(-len(distances) // _BLOCK_SCORES)
-    slack = 2.0**-41 + (_BLOCK_SCORES + rows) * 2.0**-51
+    slack = FLOAT_SLACK + (_BLOCK_SCORES + rows) * FLOAT_SUM_SLACK
     weights = np.zeros(rows * _BLOCK_SCORES)
-    weights[: len(distances)] = _float_weights(distances, rate) * counts
+    weights[: len(distances)] = float_weights(distances, rate) * counts
     table = weights.reshape(rows, _BLOCK_SCORES)
     ends = np.cumsum(table.sum(axis=1))
     position = known * 2.0**-SELECTION_WORD_BITS
@@ -183,11 +186,13 @@ def _cell_by_floats(distances: Integers, counts: Integers, rate: Fraction, known
     return _UNDECIDED_INDEX
 
 
-def _floats_fit(distances: Integers, rate: Fraction) -> bool:
-    return distances.dtype != object and _FLOAT_RATES[0] <= rate <= _FLOAT_RATES[1]
+def floats_fit(rate: Fraction) -> bool:
+    """Whether `float_weights` are as near as proofs/selection.md says."""
+    return _FLOAT_RATES[0] <= rate <= _FLOAT_RATES[1]
 
 
-def _float_weights(distances: Integers, rate: Fraction) -> npt.NDArray[np.float64]:
+def float_weights(distances: Integers, rate: Fraction) -> npt.NDArray[np.float64]:
+    """Return exp(-rate * d) for each d, nearly, and 0 where it is next to nothing."""
     exponents = distances.astype(np.float64) * float(rate)
     return np.where(exponents < _MAX_FLOAT_EXPONENT, np.exp(-np.minimum(exponents, _MAX_FLOAT_EXPONENT)), 0.0)
 
@@ -236,8 +241,8 @@ def _toss(distances: Integers, rate: Fraction, source: Source) -> npt.NDArray[np
     words = _draw_words(len(distances), source)
     heads = np.zeros(len(distances), dtype=np.bool_)
     undecided = np.arange(len(distances))
-    if _floats_fit(distances, rate):
-        lead = _float_weights(distances, rate) - words * 2.0**-SELECTION_WORD_BITS
+    if distances.dtype != object and floats_fit(rate):
+        lead = float_weights(distances, rate) - words * 2.0**-SELECTION_WORD_BITS
         heads = lead > 0
         undecided = np.flatnonzero(np.abs(lead) <= 2.0**-41)  # error bound: proofs/selection.md
     for place in undecided:
@@ -268,10 +273,13 @@ def _scaled(words: npt.NDArray[np.uint64], bounds: npt.NDArray[np.uint64]) -> tu
     return (large >> half).astype(np.int64), rest <= np.uint64((1 << 64) - 1) - bounds + np.uint64(1)
 
 
-def _scaled_far(
+def scaled_far(
     words: npt.NDArray[np.uint64], bounds: npt.NDArray[np.uint64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Return the same as `_scaled`, for bounds below 2^48: the product is added up from four halves."""
+    """Return the same as `_scaled`, for bounds below 2^48: the product is added up from four halves.
+
+    The floor of a multiple of U, and whether every U that begins with the word has it.
+    """
     half, mask = np.uint64(32), np.uint64((1 << 32) - 1)
     low, high, small, large = words & mask, words >> half, bounds & mask, bounds >> half
     lowest, across, back = low * small, low * large, high * small
@@ -292,7 +300,12 @@ def _floor_of_multiple(known: int, bits: int, bound: int, source: Source) -> int
 
 
 def _draw_words(count: int, source: Source) -> npt.NDArray[np.uint64]:
-    words = np.frombuffer(read_exactly(source, 8 * count), dtype=">u8").astype(np.uint64)
+    return draw_words(read_exactly(source, 8 * count))
+
+
+def draw_words(drawn: bytes) -> npt.NDArray[np.uint64]:
+    """Return the first 64 bits of a U for each 8 bytes that were drawn."""
+    words = np.frombuffer(drawn, dtype=">u8").astype(np.uint64)
     flipped: npt.NDArray[np.uint64] = words ^ np.uint64(WORD_MASK)
     return flipped
 

@@ -56,8 +56,16 @@ class _Ranks:
     span: int
 
     def release(self, held: Held | None, places: Sequence[int], source: Source) -> NoisyValues:
-        cells = (self.mechanism.release(*_buckets(held, place), source) for place in places)
-        return tuple(tuple(int(bucket) for bucket in chosen.ravel()) for chosen in cells)
+        if not isinstance(held, BucketWeights) or not len(places):
+            cells = (self.mechanism.release(*_buckets(held, place), source) for place in places)
+            return tuple(tuple(int(bucket) for bucket in chosen.ravel()) for chosen in cells)
+        asked = np.array(places, dtype=np.int64)
+        starts, ends = (np.searchsorted(held.cells, edge) for edge in (asked, asked + 1))
+        at = np.repeat(starts - np.concatenate(([0], np.cumsum(ends - starts)[:-1])), ends - starts)
+        at += np.arange(len(at))
+        numbers = np.repeat(np.arange(len(places)), ends - starts)
+        chosen = self.mechanism.release_cells(numbers, held.buckets[at], held.weights[at], len(places), source)
+        return tuple(map(tuple, chosen.reshape(len(places), -1).tolist()))
 
     def entropy(self, numbers: Sequence[int], cells: int) -> float:
         return 3 * len(self.mechanism.levels) * log2(self.span) * cells

@@ -40,6 +40,8 @@ class Build:
     salt_sql: str = "$salt"
     """A parameter: nothing that is logged or fails here holds its value."""
     salt_join: str = ""
+    staging: str = STAGE
+    """The database of intermediate tables: in a file, or in memory, where nothing is compressed to be read once."""
 
     def source(self, name: str) -> SourceTable:
         """Return the source's table of this name."""
@@ -59,7 +61,7 @@ class Build:
 
     def stage(self, name: str) -> str:
         """Return how an intermediate table is named."""
-        return f"{STAGE}.{name}"
+        return f"{self.staging}.{name}"
 
     def copy_relation(self, table: str) -> str:
         """Return how a table of the copy is named."""

@@ -20,6 +20,9 @@ BEFORE = "before"
 STAGE = "stage"
 """The name under which the database of intermediate results is attached; it is thrown away."""
 
+SCRATCH = "scratch"
+"""The name under which intermediate results that fit into memory are attached."""
+
 Connection = duckdb.DuckDBPyConnection
 """For those who hold one and leave the driver to this room."""
 Parameters = Sequence[object] | Mapping[str, object]

@@ -3,13 +3,14 @@
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 
 from sfumato.engines.duckdb.build import Build, build_table
 from sfumato.engines.duckdb.built_file import KEPT, CopiedFile
 from sfumato.engines.duckdb.cohorts import write_cohorts
-from sfumato.engines.duckdb.connection import BEFORE, COPY, STAGE, closed_connection, execute
+from sfumato.engines.duckdb.connection import BEFORE, COPY, SCRATCH, STAGE, closed_connection, execute
 from sfumato.engines.duckdb.file_digests import digest_files, write_marks
 from sfumato.engines.duckdb.file_listing import ENDINGS
 from sfumato.engines.duckdb.incremental_refresh import carried_tables, drop_all_but, load_arrivals
@@ -22,7 +23,12 @@ from sfumato.engines.resource_failures import explain_to_owner
 from sfumato.engines.snapshots import BuildDirectory
 from sfumato.engines.sql.names import literal
 from sfumato.errors import EngineFailed
-from sfumato.policy.policy import Policy
+from sfumato.policy.policy import Policy, fold_name
+
+_BYTES_PER_VALUE = 16
+"""About how many bytes a value takes in a table that is not compressed."""
+_SCRATCH_SHARE = Fraction(1, 4)
+"""The part of the memory that intermediate rows may take."""
 
 
 def build_copy(policy: Policy, aside: BuildDirectory, salt: bytes, progress: Progress, limits: Limits) -> CopiedFile:
@@ -103,6 +109,9 @@ class _Building:
             execute(connection, f"ATTACH {literal(str(self.folder / COPY))} AS {COPY}")
             drop_all_but(connection, carried)
             build = Build(connection, policy, loaded.sources, self.salt, loaded.read, loaded.added, carried)
+            if _fits_into_memory(policy, loaded.rows, self.limits):
+                execute(connection, f"ATTACH ':memory:' AS {SCRATCH}")  # what does not fit after all is spilled
+                build = replace(build, staging=SCRATCH)
             write_shape(
                 connection, [one for table in policy.tables for one in build_table(build, table, self.progress)]
             )
@@ -111,6 +120,14 @@ class _Building:
             write_marks(connection, now, loaded.rows)
             execute(connection, f"DETACH {COPY}")  # writes everything into the file
         return CopiedFile(self.folder / COPY, cohorts)
+
+
+def _fits_into_memory(policy: Policy, rows: Mapping[str, int], limits: Limits) -> bool:
+    """Whether the rows of the largest table leave most of the memory to the statements that sort them."""
+    sizes = [
+        rows.get(fold_name(table.name), 0) * (len(table.columns) + 1) for table in policy.tables if not table.public
+    ]
+    return _BYTES_PER_VALUE * max(sizes, default=0) <= _SCRATCH_SHARE * limits.memory_bytes
 
 
 def _copied(before: Path, target: Path) -> bool:

@@ -169,7 +169,9 @@ def _bounded(build: Building, table: Table, columns: list[Column], parts: int, p
         here = "TRUE" if parts == 1 else f"r.part = {part}"
         build.create_table_as(build.stage("chosen"), _chosen(build, table, columns, part, here))
         build.drop(repeat_tables(repeated))
-        stage_repeats(build, repeated, in_order_of(build.dialect, columns), here, f"NOT {_crowded(build)}")
+        # where all rows are drawn, all are chosen
+        drawn = "FALSE" if rows_in_sampling_order(table) else here
+        stage_repeats(build, repeated, in_order_of(build.dialect, columns), drawn, f"NOT {_crowded(build)}")
         found["bounded"] = _numbered(build, table, columns, here)
         found["counts"] = select("id, count(*) AS n", build.stage("chosen"), group_by="id")
         if lossy:

@@ -36,8 +36,10 @@ class ByWindow:
     """What tells the rows of one intermediate table apart."""
     rank_partitions: RankPartitions | None = None
     """In which parts rows are ranked, so that a part fits into little memory; None where all are ranked at once."""
-    stores_multiplicities: bool = False
-    """Whether the copy says in how many rows a person has a value of an undeclared key: `bounding.value_repeats`."""
+    pair_hash: Callable[[str, str], str] | None = None
+    """An integer of two values, equal where both are, to find pairs that may repeat: see `bounding.value_repeats`.
+
+    None where the copy does not say in how many rows a person has a value of an undeclared key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,7 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
             kept, joined = ["owners.id AS id", *kept], f"JOIN {build.stage('owners')} AS owners ON p.u = owners.k"
     parted = None if key is None else bounding_of(dialect, ByWindow).rank_partitions
     if parted is not None:
-        parts += rows_with_owners(build, table) // parted.rows
+        parts = max(-(-rows_with_owners(build, table) // parted.rows), 1)
         if parts > 1:
             kept.append(f"{parted.part('id', parts)} AS part")
             order = "part"

@@ -16,7 +16,7 @@ from sfumato.policy.policy import Column, Table
 
 def repeat_places(dialect: Dialect, table: Table, columns: Sequence[Column]) -> list[int]:
     """Return the places of the columns of which rows say it; none where an engine does not write it down."""
-    if not isinstance(dialect.bounding, ByWindow) or not dialect.bounding.stores_multiplicities:
+    if not isinstance(dialect.bounding, ByWindow) or dialect.bounding.pair_hash is None:
         return []
     names = {column.name for column in multiplied_keys(table)}
     return [at for at, column in enumerate(columns) if column.name in names]
@@ -28,26 +28,29 @@ def repeat_tables(places: Sequence[int]) -> list[str]:
 
 
 def stage_repeats(build: Building, places: Sequence[int], order: Sequence[str], here: str, few: str) -> None:
-    """Write down which values people have in several rows, how many, and which of them comes first in the order.
+    """Write down the rows r whose value their person has several times: how many the first says, and 0 the others.
 
-    These are the people of one part, `here`, who have not too many rows, `few`; rows are called r.
+    These are the rows of one part, `here`, of people who have not too many rows, `few`. A hash finds the rows that may
+    be such, and the values decide: equal ones have equal hashes.
     """
-    place, rows = bounding_of(build.dialect, ByWindow).row_locator, f"{build.stage('rows')} AS r"
+    bounding, rows = bounding_of(build.dialect, ByWindow), f"{build.stage('rows')} AS r"
+    if bounding.pair_hash is None:
+        return
     for at in places:
-        present = [here, few, f"r.c{at} IS NOT NULL"]
-        found = select(
-            ["r.id AS id", f"r.c{at} AS v", "count(*) AS n"],
-            rows,
-            where=present,
-            group_by=f"r.id, r.c{at}",
-            having="count(*) > 1",
+        found, place, pair = build.stage(f"repeated{at}"), f"r.{bounding.row_locator}", ["r.id", f"r.c{at}"]
+        hashed = bounding.pair_hash(*pair)
+        present = [here, f"r.c{at} IS NOT NULL"]
+        hashes = select(f"{hashed} AS h", rows, where=present)
+        build.create_table_as(found, select("h", subquery(hashes, "p"), group_by="h", having="count(*) > 1"))
+        number = build.dialect.row_number(pair, [*order, place])
+        times = f"count(*) OVER (PARTITION BY {', '.join(pair)})"
+        numbered = select(
+            [f"{place} AS place", f"{times} AS n", f"{number} AS nth"],
+            f"{rows} JOIN {found} AS d ON d.h = {hashed}",
+            where=[*present, few],
         )
-        build.create_table_as(build.stage(f"repeated{at}"), found)
-        among = f"{rows} JOIN {build.stage(f'repeated{at}')} AS d ON d.id = r.id AND d.v = r.c{at}"
-        nth = build.dialect.row_number(["r.id", "d.v"], [*order, f"r.{place}"])
-        ranked = select([f"r.{place} AS place", "d.n AS n", f"{nth} AS nth"], among, where=[here, few])
-        numbered = select("place, CASE WHEN nth = 1 THEN n ELSE 0 END AS n", subquery(ranked, "f"))
-        build.create_table_as(build.stage(f"first{at}"), numbered)
+        firsts = select("place, CASE WHEN nth = 1 THEN n ELSE 0 END AS n", subquery(numbered, "f"), where="n > 1")
+        build.create_table_as(build.stage(f"first{at}"), firsts)
 
 
 def joined_repeats(build: Building, places: Sequence[int]) -> str:
