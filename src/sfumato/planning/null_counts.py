@@ -13,8 +13,9 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.language.lower_logic import present
 from sfumato.language.scalar import Operator, Scalar
 from sfumato.planning.aggregates.average import DIVISOR, AverageColumn
-from sfumato.planning.aggregates.others import all_of, conjuncts_of
+from sfumato.planning.aggregates.others import all_of
 from sfumato.planning.derived_measurement import SumOfSteps
+from sfumato.planning.disjoint_conditions import conjuncts
 from sfumato.planning.measurements import Measurement, MeasurementSet
 from sfumato.planning.nested_conditions import simple_names
 from sfumato.planning.noise import fraction_of_fresh_budget, variance_of
@@ -40,7 +41,7 @@ class _Counted:
     def nulls(self) -> Measurement:
         """The number of rows without a value: one row moves it as far as the number of all rows."""
         absent = present(self.value).arguments[0]
-        where = all_of((*conjuncts_of(self.rows.quantity.where), absent))
+        where = all_of((*conjuncts(self.rows.quantity.where), absent))
         return replace(self.rows, name=f"{self.rows.name} null", quantity=replace(self.rows.quantity, where=where))
 
 
@@ -109,9 +110,14 @@ def _counted(need: MeasurementSet, neighbours: Neighbours) -> _Counted | None:
         for total in plain
         if total.quantity.function is Aggregation.SUM and total is not need.selecting
         if _added(total.quantity.arguments[0]) == value
-        if rows.quantity.where == known.quantity.where == total.quantity.where
+        if _condition(rows) == _condition(known) == _condition(total)
     ]
     return min(found, key=lambda one: repr((one.rows.quantity, one.value)), default=None)
+
+
+def _condition(one: Measurement) -> list[str]:
+    """Return what has to hold of the rows of a measurement, however it is spelled."""
+    return sorted(map(repr, conjuncts(one.quantity.where)))
 
 
 def _added(argument: Scalar) -> Scalar:
@@ -149,7 +155,10 @@ def _ratios(plan: Plan, apart: Plan) -> list[Fraction]:
     return [
         variance(own) / variance(other)
         for own, other in pairs
-        for variance in (_variance_of(other, made.measured) for made in other.derived)
+        for measured in ({one.name for one in other.measured},)
+        for made in other.derived
+        if measured.issuperset(made.measured)  # what is chosen costs the same in both
+        for variance in (_variance_of(other, made.measured),)
     ]
 
 
