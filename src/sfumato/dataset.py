@@ -20,7 +20,7 @@ from sfumato.planning.bounding.truncation import TruncationBounds, plan_truncati
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy
 from sfumato.randomness.source import Source
-from sfumato.release.bounding.truncation import release_truncation, truncation_bounds_of
+from sfumato.release.bounding.truncation import has_published, release_truncation, truncation_bounds_of
 from sfumato.release.noisy import noisy_from_json, noisy_to_json
 
 TRUNCATION_HISTORY_TEXT = "What caps and bounds cut off (budget.truncation)"
@@ -37,6 +37,8 @@ class SharedDataset:
         self._watch = watch
         self._handles = 0
         self._truncation_plan = plan_truncation_release(policy)
+        earlier = plan_truncation_release(policy, counts_people=False)
+        self._truncation_plans = [plan for plan in (self._truncation_plan, earlier) if plan is not None]
         self._truncation_bounds: dict[str, TruncationBounds] = {}
         """What was published, by the id of the snapshot."""
         self._renew_locks()
@@ -97,14 +99,16 @@ class SharedDataset:
         """Return what was published of the truncation losses of a snapshot under this policy; None where nothing was.
 
         It reads at most one entry of the ledger, whichever snapshot answers now and whichever process published it.
+        What an earlier version published is paid for: it is read by the plan that measured it.
         """
-        plan, known = self._truncation_plan, self._truncation_bounds.get(version)
-        if plan is None or known is not None:
+        known = self._truncation_bounds.get(version)
+        if self._truncation_plan is None or known is not None:
             return known
-        stored = self.ledger.stored(DATASET, _truncation_fingerprint(plan), version)
+        stored = self.ledger.stored(DATASET, _truncation_fingerprint(self._truncation_plan), version)
         if stored is None:
             return None
         noisy = noisy_from_json(json.loads(stored)["noisy"])
+        plan = next((plan for plan in self._truncation_plans if has_published(plan, noisy)), self._truncation_plan)
         self._truncation_bounds[version] = truncation_bounds_of(self.policy, plan, noisy)
         return self._truncation_bounds[version]
 

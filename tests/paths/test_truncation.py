@@ -16,7 +16,15 @@ from sfumato.dataset import TRUNCATION_HISTORY_TEXT
 from sfumato.errors import BudgetExhausted
 from sfumato.ledger.ledger import Entry
 from sfumato.opening import open_without_charge, refreshed
-from sfumato.planning.bounding.truncation import CUT, MOVED, ROWS, TruncationBlock, blocks, plan_truncation_release
+from sfumato.planning.bounding.truncation import (
+    CUT,
+    CUT_PEOPLE,
+    MOVED,
+    ROWS,
+    TruncationBlock,
+    blocks,
+    plan_truncation_release,
+)
 from sfumato.release.receipt import receipt_from_json, receipt_to_json
 from sfumato.release.rendering.documents import release_document
 from sfumato.server.remote_json import answer_document, answer_of
@@ -268,7 +276,8 @@ def _added_by(block: TruncationBlock, removed: int, kept: int, cost: int) -> Cou
     if max(buckets, default=-1) >= 0:
         return Counter([f"h{max(buckets)}"])
     parts = [amount for one in block.statistics for amount in lost[one.column]]
-    return Counter({f"s{place}": amount for place, amount in enumerate(parts)})
+    counted = {CUT_PEOPLE: 1} if removed and ROWS in [one.column for one in block.tailed] else {}
+    return Counter({f"s{place}": amount for place, amount in enumerate(parts)} | counted)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,9 @@ import sfumato
 from sfumato.cli import main
 from sfumato.database import Database
 from sfumato.opening import accounts, open_without_charge
+from sfumato.planning.bounding.truncation import plan_truncation_release
+from sfumato.planning.plan import Plan
+from sfumato.policy.policy import Policy
 
 PACKAGE = str(Path(sfumato.__file__).parent)
 TOML = """
@@ -52,6 +55,26 @@ def test_it_is_measured_once_however_many_open_at_the_same_time(tmp_path: Path) 
     assert [len(_charged(one)) for one in handles] == [1] * 4
     for handle in handles:
         handle.close()
+
+
+def test_what_an_earlier_version_published_is_read_and_not_paid_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until version 0.14 nobody counted the people who lost few rows."""
+    policy = _policy(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr("sfumato.dataset.plan_truncation_release", partial(_without_people, plan_truncation_release))
+        with sfumato.open(policy) as before:
+            cut = before.ask(COUNT, epsilon="0.1").truncation_of("n")
+            assert len(_charged(before)) == 1
+    with sfumato.open(policy) as now:
+        assert len(_charged(now)) == 1
+        assert now.ask(COUNT, epsilon="0.1").truncation_of("n") == cut is not None
+
+
+def _without_people(plan: Callable[..., Plan | None], policy: Policy, *, counts_people: bool = False) -> Plan | None:
+    del counts_people
+    return plan(policy, counts_people=False)
 
 
 POLICIES: dict[str, dict[str, Any]] = {

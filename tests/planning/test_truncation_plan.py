@@ -13,6 +13,7 @@ from sfumato.language.rel_nodes import ScanNode
 from sfumato.planning.bounding.truncation import (
     BUCKET_COUNT,
     CUT,
+    CUT_PEOPLE,
     MOVED,
     ROWS,
     TruncationBlock,
@@ -20,10 +21,10 @@ from sfumato.planning.bounding.truncation import (
     TruncationStatistic,
     blocks,
     plan_truncation_release,
-    select_strategies,
     statistics,
     truncation_bounds,
 )
+from sfumato.planning.bounding.truncation_strategies import select_strategies
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy
 from sfumato.policy.reading import read_policy
@@ -32,7 +33,7 @@ Losses = Sequence[tuple[int, ...]]
 """What one person lost, statistic by statistic: removed, beyond, (above, below)."""
 
 
-def _policy(neighbours: str = "add-remove", truncation: object = 0.05, unit: str = "who") -> Policy:
+def _policy(neighbours: str = "add-remove", truncation: object = 0.05, unit: str = "who", rows: int = 3) -> Policy:
     return read_policy(
         {
             "source": "csv:nowhere",
@@ -42,7 +43,7 @@ def _policy(neighbours: str = "add-remove", truncation: object = 0.05, unit: str
             "tables": {
                 "visits": {
                     "unit": unit,
-                    **({} if unit == "rows" else {"rows_per_unit": 3}),
+                    **({} if unit == "rows" else {"rows_per_unit": rows}),
                     "columns": {
                         "who": {"type": "integer"},
                         "cost": {"type": "integer", "bounds": [-2, 1]},
@@ -57,7 +58,7 @@ def _policy(neighbours: str = "add-remove", truncation: object = 0.05, unit: str
     )
 
 
-def _plan(policy: Policy) -> Plan:
+def plan_of(policy: Policy) -> Plan:
     plan = plan_truncation_release(policy)
     assert plan is not None
     return plan
@@ -85,12 +86,12 @@ def test_a_way_measures_every_statistic_once() -> None:
             assert sorted(names) == sorted(one.column for one in statistics(policy))
 
 
-@pytest.mark.parametrize("unit", ["who", "rows"])
+@pytest.mark.parametrize(("unit", "rows"), [("who", 3), ("who", 120), ("rows", 3)])
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
-def test_neighbours_stay_within_the_declared_loss_whichever_way_is_taken(neighbours: str, unit: str) -> None:
+def test_neighbours_stay_within_the_declared_loss_whichever_way_is_taken(neighbours: str, unit: str, rows: int) -> None:
     """Over small and large losses of one person: the sum of distances in units of the scales is at most epsilon."""
-    policy = _policy(neighbours, unit=unit)
-    plan, found = _plan(policy), blocks(policy)
+    policy = _policy(neighbours, unit=unit, rows=rows)
+    plan, found = plan_of(policy), blocks(policy)
     assert isinstance(plan.event, Composed)
     events = [part for table in plan.event.events if isinstance(table, Composed) for part in table.events]
     charged = [event.epsilon for event in events if isinstance(event, Pure)]
@@ -157,13 +158,14 @@ def _coordinates(block: TruncationBlock, policy: Policy, losses: Losses) -> dict
         found |= {
             f"s{at}": amount for at, amount in enumerate(part for one in block.statistics for part in lost[one.column])
         }
+        found |= {CUT_PEOPLE: 1} if ROWS in [one.column for one in block.tailed] and any(lost[ROWS]) else {}
     return found
 
 
 def _published(people: Sequence[int], noise: int = 0, way: int = 0) -> TruncationBounds:
     """Publish losses of rows with this noise on each number, in units of its scale."""
     policy = _policy()
-    plan = _plan(policy)
+    plan = plan_of(policy)
     noisy = {}
     for block, group in zip(blocks(policy), plan.groups, strict=True):
         if block.strategy != way:
@@ -195,6 +197,27 @@ def test_the_bound_holds_for_regular_tails_as_long_as_the_noise_is_within_its_ma
         assert found >= sum(people)
 
 
+@pytest.mark.parametrize("way", range(4))
+def test_people_who_lost_rows_are_counted_and_their_bound_does_not_grow_with_the_cap(way: int) -> None:
+    """A cap of 300 and one of 3,000, of which people lost few rows: they were bounded by the rows that noise hides."""
+    found = []
+    for cap in (300, 3000):
+        policy = _policy(rows=cap)
+        people = 2000
+        noisy = {}
+        for block, group in zip(blocks(policy), plan_of(policy).groups, strict=True):
+            if block.strategy == way:
+                names = [one.name for one in group.measured]
+                noisy[group.group.label] = dict.fromkeys(names, 0)
+                if CUT_PEOPLE in names:
+                    noisy[group.group.label] |= {CUT_PEOPLE: people, "s0": 3 * people}
+        bounds = truncation_bounds(policy, plan_of(policy), noisy).bounds_at("visits", [ROWS], Fraction(1, 40))[ROWS]
+        assert bounds is not None
+        assert people <= bounds[CUT_PEOPLE]
+        found.append(bounds[CUT_PEOPLE] - people)
+    assert found[0] == found[1] < 3000  # how many people noise hides, whatever each of them may lose
+
+
 def test_people_that_are_found_far_out_leave_it_unbounded() -> None:
     assert _removed(_published([10**6] * 5000)) is None
     assert _removed(_published([10**6] * 5)) is not None  # the noise hides five
@@ -222,7 +245,7 @@ def test_buckets_that_hold_few_people_bound_what_a_regular_tail_would_allow() ->
 )
 def test_of_what_many_people_lost_much_is_measured_apart(seen: str, way: int) -> None:
     policy = _policy()
-    plan = _plan(policy)
+    plan = plan_of(policy)
     pairs = list(zip(blocks(policy), plan.groups, strict=True))
     [look] = [group for block, group in pairs if block.strategy is None]
     noisy = {one.name: 3000 if one.name == seen else 0 for one in look.measured}

@@ -24,7 +24,7 @@ MARKS_BUGS: tuple[Bug, ...] = (
         _MARKS,
         (
             "planning/bounding/truncation.py",
-            "            here[CUT_PEOPLE] = max(little + above.people, 1)\n",
+            "            here[CUT_PEOPLE] = max(min(little, fewer) + above.people, 1)\n",
             "            here[CUT_PEOPLE] = max(above.people, 1)\n",
         ),
     ),

@@ -43,8 +43,8 @@ NUMBERS2_BUGS: tuple[Bug, ...] = (
         _BOUNDS,
         (
             "release/bounding/tail_counts.py",
-            "_FALSE_EVIDENCE) + _STEPS_ABOVE_EVIDENCE, last)\n",
-            "_FALSE_EVIDENCE) + last, last)\n",
+            "_EVIDENT_PROBABILITY) + _STEPS_ABOVE_EVIDENCE, last)\n",
+            "_EVIDENT_PROBABILITY) + last, last)\n",
         ),
     ),
     planned(
@@ -60,6 +60,6 @@ NUMBERS2_BUGS: tuple[Bug, ...] = (
     planned(
         "a limit of different values far above the others needs no more than the next",
         "tests/mechanisms/test_matched_count.py",
-        ("mechanisms/matched_count.py", "/ _FALSE_LIMIT_DECAY**place, least)", ", least)"),
+        ("mechanisms/matched_count.py", "/ _FALSE_LIMIT_FACTOR**place, least)", ", least)"),
     ),
 )

@@ -17,7 +17,7 @@ from sfumato.randomness.source import Source
 
 LIMIT_EPSILON_SHARE = Fraction(1, 3)
 """Share of epsilon for the choice of the limit; the rest is for the count."""
-_FALSE_LIMIT, _FALSE_LIMIT_DECAY, _FALSE_LIMITS = Fraction(37, 1000), 4, Fraction(1, 2000)
+_FALSE_LIMIT_PROBABILITY, _FALSE_LIMIT_FACTOR, _MIN_LIMITS_PROBABILITY = Fraction(37, 1000), 4, Fraction(1, 2000)
 """How often the second limit may be chosen where the first is enough, by how many times less often each later one, and
 how often all that are far above together."""
 _MAX_WANTED_GAIN = 1 << 40
@@ -122,7 +122,7 @@ def _limit_chooser(epsilon: Fraction, neighbours: Neighbours) -> PermuteAndFlip:
 @remembered(256)
 def _wanted_gains(rate: Fraction, limits: int) -> tuple[int, ...]:
     """Return the gains without which limits after the first are chosen as seldom as they may be."""
-    least = _FALSE_LIMITS / limits
-    chances = [max(_FALSE_LIMIT / _FALSE_LIMIT_DECAY**place, least) for place in range(limits - 1)]
+    least = _MIN_LIMITS_PROBABILITY / limits
+    chances = [max(_FALSE_LIMIT_PROBABILITY / _FALSE_LIMIT_FACTOR**place, least) for place in range(limits - 1)]
     # a limit is chosen before the one that is enough in half of all orders at most  [MS20]
     return tuple(min(negligible_reach(rate, 2 * chance) + 1, _MAX_WANTED_GAIN) for chance in chances)

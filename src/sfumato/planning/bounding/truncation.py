@@ -37,7 +37,10 @@ ROWS, MOVED = "", " beyond"
 ABOVE, BELOW = "above ", "below "
 """And for each bounded number, before its name: what its sum lost on either side."""
 CUT_PEOPLE = "people"
-"""Beside the bound of rows that were removed, or lie beyond bounds: of how many people they are."""
+"""Beside the bound of rows that were removed, or lie beyond bounds: of how many people they are. And the coordinate
+that counts the people who lost few rows."""
+_PEOPLE_UNIT = 4
+"""The noise of that coordinate is so many times that of a count alone; sums get what is left."""
 MAX_LOSS_STEPS = 1 << 62
 """Larger losses count as this much."""
 BUCKET_COUNT, BUCKET_GROWTH = 9, 4
@@ -51,16 +54,8 @@ _FOR_SUMS = Fraction(1, 8)
 BUCKET_FAILURE = Fraction(1, 100)
 """So seldom noise alone makes the first buckets look fuller than a regular tail allows, later ones more seldom; then
 the bound is wider, and holds."""
-_ONLY_ROWS, _NUMBERS, _BOTH = "rows", "numbers", "both"
+ONLY_ROWS, NUMBERS, BOTH = "rows", "numbers", "both"
 """What a look counts."""
-_MIN_PILOT_SIGNAL_SCALES = Fraction(3, 2)
-"""People count as seen in a look as far as they are more than so many times the scale of its noise."""
-_NOISE_REACH_SCALES = 4
-"""About so many times its scale noise reaches, where it is weighed what to measure."""
-_OF_ONE, _OF_SEVERAL = Fraction(1, 2), Fraction(1, 10)
-"""Where a number is weighed alone, this part of those who lost much of any is taken to have lost much of it: of a
-table's only number, and of one of several, for some of which hardly anybody did. Where each has its own people, one
-with bounds far above what people have is bounded by few of them."""
 _HARMONIC_TERMS = 100
 """So many terms of a harmonic sum are added up, before a logarithm bounds the others."""
 _ROUNDING_FACTOR = 1 + 1e-12
@@ -181,17 +176,19 @@ def _blocks(found: tuple[TruncationStatistic, ...]) -> Iterator[TruncationBlock]
         yield from (TruncationBlock(way, part, (1 - PILOT_EPSILON_SHARE) * weight / whole) for part, weight in parts)
 
 
-def plan_truncation_release(policy: Policy) -> Plan | None:
+def plan_truncation_release(policy: Policy, *, counts_people: bool = True) -> Plan | None:
     """Return what may be measured of what is cut off; None where nothing is spent on it, or nothing can be cut.
 
-    Of each table one way is measured (`taken_way`), so that its event is that of the look and one way.
+    Of each table one way is measured (`taken_way`), so that its event is that of the look and one way. Until version
+    0.14 nobody counted the people who lost few rows: what was published then is read with the plan that has no such
+    coordinate.
     """
     found, spent = blocks(policy), policy.budget.truncation
     if spent is None or not found:
         return None
     tables = dict.fromkeys(one.table for one in found)
     each = spent / len(tables)
-    groups = tuple(_group(one, at, each * one.share, policy) for at, one in enumerate(found))
+    groups = tuple(_group(one, at, each * one.share, policy, counts_people) for at, one in enumerate(found))
     outcome = ProjectNode(InputNode(groups[0].group.label, (), None), "outcome", ())
     private = PrivateQuery(tuple(one.group for one in groups), outcome, (), policy.neighbours)
     event = Composed(tuple(_event(each, [one for one in found if one.table == name], policy) for name in tables))
@@ -204,14 +201,14 @@ def _event(epsilon: Fraction, found: Sequence[TruncationBlock], policy: Policy) 
     return Composed((*looks, Pure(rest, policy.neighbours)))
 
 
-def _group(one: TruncationBlock, at: int, epsilon: Fraction, policy: Policy) -> GroupPlan:
+def _group(one: TruncationBlock, at: int, epsilon: Fraction, policy: Policy, counts_people: bool) -> GroupPlan:
     label, declared = f"losses{at}", policy.table(one.table)
     amount = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=MAX_LOSS_STEPS)
     alone = declared is not None and isinstance(declared.unit, RowUnit)
     names = [name for each in one.statistics for name in each.parts]
     read = ScanNode(one.table + CUT, label, tuple((name, name, amount) for name in names), 1)
     entries = {name: column(label, name, amount) for name in names}
-    measured = _looked(one, entries) if one.strategy is None else _measured(one, entries)
+    measured = _looked(one, entries) if one.strategy is None else _measured(one, entries, counts_people)
     # from one coordinate to another
     twice = 2 if policy.neighbours is Neighbours.REPLACE and len(measured) > 1 else 1
     law = (epsilon / twice, policy.neighbours)
@@ -230,25 +227,34 @@ def _looked(block: TruncationBlock, entries: Mapping[str, Scalar]) -> list[_Coor
     rows = [_lost_less(one, entries, one.base) for one in block.tailed if one.column == ROWS]
     little = all_true([_lost_less(one, entries, one.base) for one in block.tailed if one.column != ROWS])
     if not rows:
-        values = {_NUMBERS: case_scalar(((little, nothing),), whole, Type.INTEGER)}
+        values = {NUMBERS: case_scalar(((little, nothing),), whole, Type.INTEGER)}
     else:
-        alone = {_ONLY_ROWS: ((rows[0], nothing), (little, whole)), _NUMBERS: ((little, nothing), (rows[0], whole))}
+        alone = {ONLY_ROWS: ((rows[0], nothing), (little, whole)), NUMBERS: ((little, nothing), (rows[0], whole))}
         values = {name: case_scalar(branches, nothing, Type.INTEGER) for name, branches in alone.items()}
-        values[_BOTH] = case_scalar(((little, nothing), (rows[0], nothing)), whole, Type.INTEGER)
+        values[BOTH] = case_scalar(((little, nothing), (rows[0], nothing)), whole, Type.INTEGER)
     return [(name, value, 1, Fraction(1)) for name, value in values.items()]
 
 
-def _measured(block: TruncationBlock, entries: Mapping[str, Scalar]) -> list[_Coordinate]:
-    """Return the sums of those who lost little of everything, and the numbers of the others, by buckets."""
+def _measured(block: TruncationBlock, entries: Mapping[str, Scalar], counts_people: bool) -> list[_Coordinate]:
+    """Return the sums of those who lost little of everything, their number, and the numbers of the others, by buckets.
+
+    Those who lost little enter the sums and, if they lost rows, their number: together by 1, in their units.
+    """
     nothing, whole = constant(0, Type.INTEGER), constant(1, Type.INTEGER)
     below = [
         all_true([_lost_less(one, entries, one.bucket_edges[place] - one.max_contribution) for one in block.tailed])
         for place in range(BUCKET_COUNT if block.tailed else 0)
     ]
     found: list[_Coordinate] = []
+    rows = [one for one in block.tailed if one.column == ROWS] if counts_people else []
+    shared = Fraction(_PEOPLE_UNIT, _PEOPLE_UNIT - len(rows))
     for place, (one, part) in enumerate(parts_of(block)):
         value = case_scalar(((below[0], entries[part]),), nothing, Type.INTEGER) if below else entries[part]
-        found.append((f"s{place}", value, one.base - 1 if one.tail else one.base, _moved(block, one)))
+        found.append((f"s{place}", value, one.base - 1 if one.tail else one.base, shared * _moved(block, one)))
+    for one in rows:
+        kept = _lost_less(one, entries, 1)
+        value = case_scalar(((kept, nothing), (below[0], whole)), nothing, Type.INTEGER)
+        found.append((CUT_PEOPLE, value, 1, Fraction(_PEOPLE_UNIT)))
     for place, (low, high) in enumerate(pairwise(below)):
         value = case_scalar(((low, nothing), (high, whole)), nothing, Type.INTEGER)
         found.append((f"h{place}", value, 1, Fraction(1)))
@@ -286,51 +292,8 @@ def _summed(
     return PlannedMeasurement(name, quantity, sensitivity, Laplace(alone, moved / epsilon, neighbours))
 
 
-def select_strategies(policy: Policy, plan: Plan, looked: Mapping[str, Mapping[str, int]]) -> frozenset[str]:
-    """Return the labels of the groups to measure, given the noisy numbers of every look, by its label.
-
-    Of each table the way is taken by which bounds will rest on the fewest people, in the geometric mean: those who seem
-    to have lost much of what a block measures, and about as many as its noise hides.
-    """
-    pairs = list(zip(blocks(policy), plan.groups, strict=True))
-    taken: set[str] = set()
-    for table in dict.fromkeys(one.table for one, _ in pairs):
-        here = [(one, group) for one, group in pairs if one.table == table]
-        seen: dict[str, float] = {}
-        for one, group in here:
-            if one.strategy is None:
-                noisy = looked[group.group.label]
-                clearly = {name: float(_MIN_PILOT_SIGNAL_SCALES * law.scale) for name, law in _laws(group).items()}
-                seen = {name: max(noisy[name] - least, 0.0) for name, least in clearly.items()}
-        ways: dict[int, float] = {}
-        numbers = {each.column for one, _ in here for each in one.tailed} - {ROWS}
-        part = _OF_ONE if len(numbers) == 1 else _OF_SEVERAL
-        for one, group in here:
-            if one.strategy is not None:
-                ways[one.strategy] = ways.get(one.strategy, 0.0) + _people(one, seen, _laws(group), part)
-        best = min(ways, key=lambda way: ways[way])
-        taken |= {group.group.label for one, group in here if one.strategy == best}
-    return frozenset(taken)
-
-
-def _people(block: TruncationBlock, seen: Mapping[str, float], laws: Mapping[str, Laplace], part: Fraction) -> float:
-    """Return on how many people the bounds of a block's statistics may rest, as the sum of the logarithms.
-
-    Whoever is counted may have every row beyond bounds. Of a number alone, `part` of those lost much who did of any.
-    """
-    columns = [one.column for one in block.tailed]
-    rows, numbers = ROWS in columns, any(column != ROWS for column in columns)
-    found = [name for name, here in ((_ONLY_ROWS, rows), (_NUMBERS, numbers), (_BOTH, rows or numbers)) if here]
-    there = sum(seen.get(name, 0.0) for name in found) * float(part if numbers and len(columns) == 1 else 1)
-    hidden = there + float(_NOISE_REACH_SCALES * laws["h0"].scale) if block.tailed else 0.0
-    people = [hidden for _ in block.tailed]
-    for place, (one, _) in enumerate(parts_of(block)):
-        if not one.tail:
-            people.append(hidden + float(_NOISE_REACH_SCALES * laws[f"s{place}"].scale) / one.max_contribution)
-    return sum(log(number) for number in people)
-
-
-def _laws(group: GroupPlan) -> dict[str, Laplace]:
+def noise_laws(group: GroupPlan) -> dict[str, Laplace]:
+    """Return the noise of each coordinate."""
     return {each.name: each.mechanism for each in group.measured if isinstance(each.mechanism, Laplace)}
 
 
@@ -382,14 +345,16 @@ def _bounds(one: ReleasedTruncation, names: Sequence[str], tail: Fraction) -> di
     above = _above(one, tail * (1 - _FOR_SUMS)) if one.block.tailed else _NOBODY
     if above is None:
         return {each.column: None for _, each, _ in wanted}
-    each_sum = tail * (_FOR_SUMS if one.block.tailed else 1) / len(wanted)
+    counted = CUT_PEOPLE in one.noisy and ROWS in names
+    each_sum = tail * (_FOR_SUMS if one.block.tailed else 1) / (len(wanted) + counted)
     found: dict[str, dict[str, int]] = {}
     for place, each, part in wanted:
         little = one.at_most(f"s{place}", each_sum)
         here = found.setdefault(each.column, {})
         here[part] = max(little + _lost_by(above, each), 1)  # 0 says that nothing can be lost, whatever noise does
         if each.column in (ROWS, MOVED):  # whoever lost something lost a row: proofs/truncation.md, 7
-            here[CUT_PEOPLE] = max(little + above.people, 1)
+            fewer = one.at_most(CUT_PEOPLE, each_sum) if counted and each.column == ROWS else little
+            here[CUT_PEOPLE] = max(min(little, fewer) + above.people, 1)
     return dict(found)
 
 
@@ -487,6 +452,6 @@ def truncation_bounds(policy: Policy, plan: Plan, noisy: Mapping[str, Mapping[st
     for block, group in zip(blocks(policy), plan.groups, strict=True):
         label = group.group.label
         if block.strategy is not None and label in noisy:
-            released = ReleasedTruncation(block, noisy[label], _laws(group))
+            released = ReleasedTruncation(block, noisy[label], noise_laws(group))
             found |= {(one.table, one.column): released for one in block.statistics}
     return TruncationBounds(found)

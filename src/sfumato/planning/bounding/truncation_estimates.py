@@ -52,7 +52,8 @@ class TruncationEstimates:
                 found[part] = self._added([(1.0, *little), *above])
                 if name in (ROWS, MOVED):  # those who lost little lost half of what that may be, on average
                     people = [(1.0, number, margin) for _, number, margin in above]
-                    found[CUT_PEOPLE] = self._added([(min(1.0, 2 / each.base), *little), *people])
+                    few = (1.0, *_noisy(one, CUT_PEOPLE)) if name == ROWS and CUT_PEOPLE in one.noisy else None
+                    found[CUT_PEOPLE] = self._added([few or (min(1.0, 2 / each.base), *little), *people])
         return found
 
     def _added(self, parts: Sequence[tuple[float, float, float]]) -> int:

@@ -32,7 +32,7 @@ _MODEL_ERROR_SHARE = 0.1
 """Numbers may be off by this part of themselves and still follow such a law."""
 _CLAMP_PROBABILITY = 1e-4
 """No estimate is farther from what was counted than noise is with this probability, up to the bound that is sure."""
-_SURE_EVIDENCE, _FALSE_EVIDENCE, _STEPS_ABOVE_EVIDENCE = 2e-4, 0.05, 3
+_CERTAIN_PROBABILITY, _EVIDENT_PROBABILITY, _STEPS_ABOVE_EVIDENCE = 2e-4, 0.05, 3
 """How often noise may suggest people from a bound on where there are none, times this bound over one that is sure: for
 a bound to be sure, too, and to be evident; and by how many bounds what is likely may lie above what is evident."""
 _MIN_LIKELIHOOD_RATIO = 1e-30
@@ -99,8 +99,8 @@ def _credible(counted: Floats, amounts: tuple[float, ...]) -> tuple[int, int]:
     sure, higher = -1, int(first[0])
     while higher > sure:
         sure = higher
-        higher = _highest(counted, amounts, sure, _SURE_EVIDENCE)
-    return sure, min(_highest(counted, amounts, sure, _FALSE_EVIDENCE) + _STEPS_ABOVE_EVIDENCE, last)
+        higher = _highest(counted, amounts, sure, _CERTAIN_PROBABILITY)
+    return sure, min(_highest(counted, amounts, sure, _EVIDENT_PROBABILITY) + _STEPS_ABOVE_EVIDENCE, last)
 
 
 def _highest(counted: Floats, amounts: tuple[float, ...], sure: int, chance: float) -> int:

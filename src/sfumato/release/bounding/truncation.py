@@ -7,7 +7,8 @@ of it together is `budget.truncation`-DP.  Proof: proofs/truncation.md
 from dataclasses import replace
 
 from sfumato.engines.aggregates import Aggregates
-from sfumato.planning.bounding.truncation import TruncationBounds, blocks, select_strategies, truncation_bounds
+from sfumato.planning.bounding.truncation import TruncationBounds, blocks, truncation_bounds
+from sfumato.planning.bounding.truncation_strategies import select_strategies
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy
 from sfumato.randomness.source import Source
@@ -31,6 +32,14 @@ def release_truncation(policy: Policy, plan: Plan, aggregates: Aggregates, sourc
 def truncation_bounds_of(policy: Policy, plan: Plan, noisy: NoisyResult) -> TruncationBounds:
     """Return what follows from what was published."""
     return truncation_bounds(policy, plan, _numbers(plan, noisy))
+
+
+def has_published(plan: Plan, noisy: NoisyResult) -> bool:
+    """Whether numbers were published by a plan: of each group all of its coordinates, or none."""
+    pairs = zip(plan.groups, noisy.groups, strict=True)
+    return all(
+        {name for name, _ in found.columns} in (set(), {one.name for one in group.measured}) for group, found in pairs
+    )
 
 
 def _published(plan: Plan, aggregates: Aggregates, labels: frozenset[str], source: Source) -> NoisyResult:
