@@ -32,7 +32,7 @@ import sfumato
 from sfumato.engines.spark import connection
 from sfumato.opening import open_without_charge
 
-SIZES = (250_000, 500_000, 1_000_000, 2_000_000)
+SIZES = (500_000, 1_000_000, 2_000_000, 4_000_000)
 FITTED = 2
 """The least sizes to which the model is fitted, on one executor; all others are predicted."""
 EMPTY_TASKS = 1_000
