@@ -168,8 +168,8 @@ def per_group(session: Any, folder: Path, rows: int) -> float:
             return measured(session, lambda: database.ask(_unasked(sql), epsilon=1).rows())
 
         both = [(ask(SQL), ask(_TOTAL)) for _ in range(ROUNDS)]
-    many, none = (min(work.python for work in works) for works in zip(*both, strict=True))
-    return max(many - none, 0.0) / 1_000
+    many, none = (min(pair[at].python for pair in both) for at in range(2))
+    return float(max(many - none, 0.0)) / 1_000
 
 
 def in_cluster(folder: Path, executors: int, sizes: Sequence[int]) -> tuple[list[Run], float, float]:
