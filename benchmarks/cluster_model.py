@@ -32,7 +32,7 @@ import sfumato
 from sfumato.engines.spark import connection
 from sfumato.opening import open_without_charge
 
-SIZES = (250_000, 500_000, 1_000_000, 2_000_000)
+SIZES = (500_000, 1_000_000, 2_000_000, 4_000_000)
 FITTED = 2
 """The least sizes to which the model is fitted, on one executor; all others are predicted."""
 EMPTY_TASKS = 1_000
@@ -168,8 +168,8 @@ def per_group(session: Any, folder: Path, rows: int) -> float:
             return measured(session, lambda: database.ask(_unasked(sql), epsilon=1).rows())
 
         both = [(ask(SQL), ask(_TOTAL)) for _ in range(ROUNDS)]
-    many, none = (min(work.python for work in works) for works in zip(*both, strict=True))
-    return float(max(many - none, 0.0) / 1_000)
+    many, none = (min(pair[at].python for pair in both) for at in range(2))
+    return float(max(many - none, 0.0)) / 1_000
 
 
 def in_cluster(folder: Path, executors: int, sizes: Sequence[int]) -> tuple[list[Run], float, float]:
