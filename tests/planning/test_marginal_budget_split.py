@@ -11,9 +11,16 @@ import pytest
 from tests.paths.worlds import a_world, policy, write
 
 import sfumato
+from sfumato.accounting import pure
 from sfumato.errors import BadParameter
 from sfumato.planning import planner
-from sfumato.planning.marginal_budget_split import MarginalVariances, geometric_error, mean_variance, weight_marginals
+from sfumato.planning.marginal_budget_split import (
+    MarginalVariances,
+    _as_priced,
+    geometric_error,
+    mean_variance,
+    weight_marginals,
+)
 from sfumato.planning.shared_marginals import ContingencyTable, MarginalMeasurement
 
 QUESTIONS = [
@@ -47,6 +54,8 @@ def test_no_margin_is_more_than_a_tenth_worse_than_by_itself(seed: int, power: i
     variances = problem.variances(np.array(shares))
     apart, even = float(count) ** power, problem.variances(np.full(count, 1 / count))
     assert (variances <= 1.21 * apart).all()
+    priced = problem.variances(_as_priced(np.array(shares)))
+    assert (priced <= 1.21 * apart * (1 + 1e-9)).all()  # also as the price is really split
     assert np.log(variances).sum() <= np.log(even).sum() + 1e-6
     if power == 2:
         assert variances == pytest.approx([mean_variance(table, margin, shares) for margin in table.margins])
@@ -129,6 +138,15 @@ def test_weights_say_whose_error_counts(database: sfumato.Database) -> None:
             reopened = database.reopen(receipt, question=place)
             assert reopened.rows() == release.rows()
             assert reopened.intervals() == release.intervals()
+
+
+@pytest.mark.parametrize("weights", [None, [1000, 1, 1, 1], [3, 1, "2.5", 7]], ids=str)
+def test_all_weights_count_to_the_price(database: sfumato.Database, weights: list[object] | None) -> None:
+    with database:
+        database.ask_all(QUESTIONS, epsilon="0.5", weights=weights)
+        (entry,) = database.history()
+        assert entry.loss.epsilon == Fraction(1, 2)
+        assert pure.epsilon(entry.event) <= Fraction(1, 2)
 
 
 @pytest.mark.parametrize("weights", [[1], "1,1,1,1", [1, 1, 1, 0], [1, 1, 1, -2], [1, 1, 1, "x"], [1, 1, 1, 10**6], 3])

@@ -45,6 +45,7 @@ from tests.planted.vector_bugs import VECTOR_BUGS
 from tests.planted.views_bugs import VIEWS_BUGS
 from tests.planted.wire_bugs import WIRE_BUGS
 from tests.planted.within_people_bugs import WITHIN_PEOPLE_BUGS
+from tests.planted.workload_bugs import WORKLOAD_BUGS
 
 FEATURE_BUGS: tuple[Bug, ...] = (
     *FINDINGS,
@@ -91,4 +92,5 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *PILOTS_BUGS,
     *BESIDE_BUGS,
     *SYNTHESIS_BUGS,
+    *WORKLOAD_BUGS,
 )

@@ -32,8 +32,12 @@ _SHARE_EXPONENT, _WEIGHT_EXPONENT = 0.5, 0.3
 """How far a round moves shares towards what gains most, and weights towards what misses its target."""
 _MIN_PART = 1e-6
 _SHARE_PARTS = 1000
-_DIGITS = 3
+_DIGITS = 4
 """Significant digits of the price that is found."""
+_MAX_PRICE_RATIO = Fraction(1005, 1000)
+"""A price is found when one that is so many times smaller does not reach the margins."""
+_MAX_PLANS = 30
+"""Maximum number of plans that are made to find the price of one split."""
 _LAPLACE_REACH, _GAUSSIAN_REACH = 2.147, 1.978
 """Deviations within which a weighted sum of Laplace, or Gaussian, noises lies 95 times of 100 (proofs/intervals.md)."""
 _MAX_FACTOR = 1 << 40
@@ -88,7 +92,7 @@ def cheapest_split(
     targets: Sequence[tuple[Target, ...]],
     cap: PrivacyLoss,
 ) -> tuple[Fraction, Split]:
-    """Return nearly the least price, of three digits, at which all margins are reached, and its split.
+    """Return nearly the least price at which all margins are reached, and its split.
 
     What no margin names may err as much as the widest margin that is named, in units of what one person can do.
     """
@@ -176,28 +180,38 @@ def _split(plan: Plan, reached: Mapping[GroupColumn, int], power: int) -> Split:
 def _price(
     planner: Planner, split: Split, reached: Mapping[GroupColumn, int], cap: PrivacyLoss
 ) -> tuple[Fraction, Split] | None:
-    """Return the least price of three digits at which this split reaches all margins; None where the cap does not."""
+    """Return nearly the least price at which this split reaches all margins; None where the cap does not.
 
-    def fits(epsilon: Fraction) -> bool:
-        margins = planned_margins(planner(epsilon, split))
-        return all(floor(margins[name] + 1e-9) <= steps for name, steps in reached.items())
-
-    if not cap.epsilon or not fits(cap.epsilon):
-        return None
-    low, high = Fraction(0), cap.epsilon
-    while (tried := high / 8) and fits(tried):
-        high = tried
-    low = high / 8
-    while (middle := _three_digits((low + high) / 2)) not in (low, high) and middle < high:
-        low, high = (low, middle) if fits(middle) else (middle, high)
-        if high - low <= Fraction(1, 10**_DIGITS) * high:
+    Margins are nearly proportional to 1 / price, so that a few plans are enough.
+    """
+    low, high, tried = Fraction(0), None, min(Fraction(1), cap.epsilon)
+    for _ in range(_MAX_PLANS if cap.epsilon else 0):
+        margins = planned_margins(planner(tried, split))
+        if all(floor(margins[name] + 1e-9) <= steps for name, steps in reached.items()):
+            high = tried
+        elif tried == cap.epsilon:
+            return None
+        else:
+            low = tried
+        if high is not None and high <= low * _MAX_PRICE_RATIO:
             break
-    return high, split
+        ratio = max((margins[name] + 0.5) / (steps + 0.5) for name, steps in reached.items())
+        most = cap.epsilon if high is None else high
+        tried = min(_rounded_up(tried * Fraction(ratio)), most)
+        if not low < tried < most:
+            tried = most if high is None else _rounded_up((low + high) / 2)
+        if tried == high:
+            break
+    return None if high is None else (high, split)
 
 
-def _three_digits(value: Fraction) -> Fraction:
-    """Return a number rounded up to four significant digits."""
-    places = _DIGITS - floor(log10(float(value)))
+def _rounded_up(value: Fraction) -> Fraction:
+    """Return a number rounded up to four significant digits.
+
+    >>> _rounded_up(Fraction(1, 3))
+    Fraction(1667, 5000)
+    """
+    places = _DIGITS - 1 - floor(log10(float(value)))
     return Fraction(ceil(value * Fraction(10) ** places)) / Fraction(10) ** places
 
 
