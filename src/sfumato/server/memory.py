@@ -8,7 +8,7 @@ from functools import cache
 RETURN_SECONDS = 60.0
 """Seconds between two returns. The moments depend on the clock alone, never on questions or data."""
 MAX_ARENAS = 2
-_M_ARENA_MAX = -8
+_ARENAS_PARAMETER = -8
 """The parameter of `mallopt` for it, as <malloc.h> numbers it."""
 
 
@@ -20,7 +20,7 @@ def use_few_arenas() -> None:
     """
     choose = _c_function("mallopt")
     if choose is not None:
-        choose(_M_ARENA_MAX, MAX_ARENAS)
+        choose(_ARENAS_PARAMETER, MAX_ARENAS)
 
 
 async def return_free_memory() -> None:

@@ -23,7 +23,7 @@ from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.renyi_selection import RenyiSelection
 from sfumato.mechanisms.threshold import Threshold
-from sfumato.planning.noise import concentrated_loss
+from sfumato.planning.concentrated_loss import concentrated_loss
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 
