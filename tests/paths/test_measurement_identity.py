@@ -301,7 +301,9 @@ def test_a_question_that_asks_for_less_than_is_kept_is_free_and_has_its_interval
     assert quote.loss_if_new.epsilon == Fraction(1, 2)
     assert str(quote).startswith(f"price: {quote.loss} (already paid; new, it would cost {quote.loss_if_new})")
     again = own.ask(sql, epsilon="0.5")
-    assert (own.charges(), again.receipt) == (1, first.receipt)
+    assert own.charges() == 1
+    # the number of all rows is a sum of measured counts, and so it rests on them
+    assert again.receipt == first.receipt or again.receipt.rests_on == (first.receipt.id,)
     numbers, bars = ({row["dept"]: row for row in rows} for rows in (first.rows(), first.intervals()))
     for row, ends in zip(again.rows(), again.intervals(), strict=True):
         for name in set(row) - {"dept"}:
