@@ -19,13 +19,13 @@ TOO_EARLY = Fault("fdatasync", KILL, 16, planted=True)
 SWEEPS = (
     (
         TOO_EARLY,
-        Fault("pwrite64", KILL, 44),
+        Fault("pwrite64", KILL, 56),
         Fault("fdatasync", KILL, 16),
         Fault("fsync", KILL, 14),
         Fault("link", KILL, 3),
         Fault("ftruncate", KILL, 5),
     ),
-    (Fault("pwrite64", "error=ENOSPC", 44), Fault("fdatasync", "error=EIO", 16)),
+    (Fault("pwrite64", "error=ENOSPC", 56), Fault("fdatasync", "error=EIO", 16)),
 )
 
 
@@ -81,7 +81,7 @@ def test_a_stream_that_is_created_again_after_a_fault_is_charged_once(folder: Pa
 
 
 def test_after_a_fault_the_stream_can_be_fed_to_its_end(folder: Path) -> None:
-    for home in Fault("pwrite64", KILL, 44).homes(folder / "0")[28::4]:
+    for home in Fault("pwrite64", KILL, 56).homes(folder / "0")[28::4]:
         feed(home, STEPS + 1)
         times = [time for time, _ in shown_in(home)]
         assert times == sorted(set(times))  # no step was shown twice
