@@ -25,6 +25,7 @@ def test_margins_of_a_funnel_that_are_named_are_kept(tmp_path: Path, within: dic
         ends = database.ask(sql, within=within).intervals()[0]
     for name, most in within.items():
         low, high = ends[name]
-        assert quoted[name] is not None
-        assert quoted[name] <= most
+        margin = quoted[name]
+        assert margin is not None
+        assert margin <= most
         assert high - low <= 2 * most
