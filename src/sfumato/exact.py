@@ -148,6 +148,16 @@ def probability(value: object, name: str) -> Fraction:
     )
 
 
+def power_of_two_below(value: Fraction) -> Fraction:
+    """Return the largest power of two that is not above a positive number.
+
+    >>> power_of_two_below(Fraction(1, 10)), power_of_two_below(Fraction(5)), power_of_two_below(Fraction(1, 4))
+    (Fraction(1, 16), Fraction(4, 1), Fraction(1, 4))
+    """
+    power = Fraction(2) ** (value.numerator.bit_length() - value.denominator.bit_length())
+    return power if power <= value else power / 2
+
+
 def _check_bits(number: Fraction, name: str) -> Fraction:
     if number.numerator.bit_length() <= _MAX_INTEGER_BITS >= number.denominator.bit_length():
         return number

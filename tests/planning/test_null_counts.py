@@ -53,9 +53,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def _take(patched: pytest.MonkeyPatch, place: int | None) -> None:
-    patched.setattr(
-        "sfumato.planning.planner.prefer_null_counts", lambda ways, *_: () if place is None else ways[place]
-    )
+    patched.setattr("sfumato.planning.planner.best_null_counts", lambda *_: place)
 
 
 def _plan(subject: Subject, sql: str, price: dict[str, str]) -> Plan:

@@ -128,25 +128,23 @@ def _added(argument: Scalar) -> Scalar:
     return argument
 
 
-def prefer_null_counts(ways: Sequence[tuple[Plan, ...]], apart: tuple[Plan, ...], cap: PrivacyLoss) -> tuple[Plan, ...]:
-    """Return the plans of the best way to measure with null counts, where it is better; else none.
+def best_null_counts(ways: Sequence[Plan], apart: Plan, cap: PrivacyLoss) -> int | None:
+    """Return the place of the best way to measure with null counts; None where none is better than measuring apart.
 
     A function of plans: which one is taken is a question of usefulness alone.
     """
-    good = [plans for plans in ways if _is_better(plans[0], apart[0], cap)]
-    return min(good, key=lambda plans: _mean_ratio(plans[0], apart[0]), default=())
+    before = fraction_of_fresh_budget((apart.groups, apart.loss), cap)
+    means = [_mean_ratio(plan, apart, before, cap) for plan in ways]
+    return min((at for at, mean in enumerate(means) if mean), key=lambda at: means[at] or 0, default=None)
 
 
-def _is_better(plan: Plan, apart: Plan, cap: PrivacyLoss) -> bool:
-    if max(_ratios(plan, apart)) > _MAX_VARIANCE_RATIO:
-        return False
-    used, before = (fraction_of_fresh_budget((each.groups, each.loss), cap) for each in (plan, apart))
-    return _mean_ratio(plan, apart) * used < before
-
-
-def _mean_ratio(plan: Plan, apart: Plan) -> Fraction:
+def _mean_ratio(plan: Plan, apart: Plan, before: Fraction, cap: PrivacyLoss) -> Fraction | None:
+    """Return how many times the variance is what it is apart, in the mean of all columns; None where it is no less."""
     found = _ratios(plan, apart)
-    return sum(found, Fraction(0)) / len(found)
+    if max(found) > _MAX_VARIANCE_RATIO:
+        return None
+    mean = sum(found, Fraction(0)) / len(found)
+    return mean if mean * fraction_of_fresh_budget((plan.groups, plan.loss), cap) < before else None
 
 
 def _ratios(plan: Plan, apart: Plan) -> list[Fraction]:

@@ -9,7 +9,7 @@ from sfumato.accounting.loss import PrivacyLoss, delta_or_zero, round_down, roun
 from sfumato.analysis.keys import MAX_GROUP_CELLS
 from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy, Setting, UnreachableMargin, quote_value
-from sfumato.exact import positive, typed_rational, typed_share
+from sfumato.exact import positive, power_of_two_below, typed_rational, typed_share
 from sfumato.language.rel_nodes import ProjectNode
 from sfumato.language.scalar import address
 from sfumato.planning.accuracy_target import noise_within
@@ -36,7 +36,7 @@ from sfumato.planning.measurements import MeasurementSet, longest_spelled, needs
 from sfumato.planning.nested_conditions import prefers_steps, with_steps
 from sfumato.planning.noise import Noise, best_noise, event_of, variance_of
 from sfumato.planning.notes.plan_notes import with_notes
-from sfumato.planning.null_counts import WITH_NULL_COUNTS, prefer_null_counts
+from sfumato.planning.null_counts import WITH_NULL_COUNTS, best_null_counts
 from sfumato.planning.outside_cells import with_outside_cells
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.renyi_keys import with_renyi_keys
@@ -74,6 +74,12 @@ class PriceTarget:
     def accuracy_for(self) -> Fraction | None:
         """The epsilon that buys the most accuracy; None where margins or a share say how much is wanted."""
         return None if self.within else self.epsilon
+
+    @property
+    def rounded(self) -> "PriceTarget":
+        """The same wish with epsilon or the share as a power of two, at most twice as small."""
+        share = self.share and replace(self.share, fraction=power_of_two_below(self.share.fraction))
+        return replace(self, epsilon=self.epsilon and power_of_two_below(self.epsilon), share=share)
 
 
 def parse_price_target(
@@ -263,8 +269,11 @@ def _plans_of(private: PrivateQuery, ways: _Ways, wish: PriceTarget) -> tuple[Pl
         if prefers_steps(steps[0], plans[0], wish.max_loss):
             return (*steps, *plans)
     if ways.null_counts:
-        counted = [_plans_by(private, each, wish) for each in ways.null_counts]
-        return (*prefer_null_counts(counted, plans, wish.max_loss), *plans)
+        # decided at a power of two, whose noise is known from other prices and texts
+        about = wish.rounded
+        counted = [_plans_by(private, each, about)[0] for each in ways.null_counts]
+        best = best_null_counts(counted, _plans_by(private, ways, about)[0], wish.max_loss)
+        return plans if best is None else (*_plans_by(private, ways.null_counts[best], wish), *plans)
     return plans
 
 
