@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.paths.worlds import a_world, policy, write
+from tests.refusals import refusing
 
 import sfumato
 from sfumato.errors import BadParameter, UnreachableMargin
@@ -84,7 +85,7 @@ def test_margins_that_cost_too_much_are_refused_with_nothing_charged(tmp_path: P
 @pytest.mark.parametrize("within", [{"n": 25}, [{"n": 25}], "n=25", [None] * 4, [{"m": 25}, None, None, None], 5])
 def test_margins_that_say_nothing_are_refused(database: sfumato.Database, within: object) -> None:
     with database:
-        with pytest.raises(sfumato.Refusal):
+        with refusing():
             database.ask_all(QUESTIONS, within=within)
         with pytest.raises(BadParameter):
             database.ask_all(QUESTIONS, within=[{"n": 25}] * 4, share="1%")
