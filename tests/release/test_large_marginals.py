@@ -128,6 +128,13 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_marginals, "MOST_CELLS", 1)
 
 
+@pytest.fixture
+def rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rests are never left out: then bars are lengthened by rounding alone, and their widths do not depend on luck."""
+    for solved in (LargeTable, _Solved):
+        monkeypatch.setattr(solved, "_is_there", lambda *_: True)
+
+
 def _widths(releases: list[sfumato.Release], column: str = "n") -> list[float]:
     bars = [[row[column] for row in release.intervals(bias=False)] for release in releases]
     return [sum(high - low for low, high in some) / len(some) for some in bars]
@@ -135,7 +142,7 @@ def _widths(releases: list[sfumato.Release], column: str = "n") -> list[float]:
 
 @pytest.mark.parametrize("epsilon", ["0.5", "0.03"])
 def test_large_tables_are_as_exact_as_those_that_are_written_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epsilon: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rests: None, epsilon: str
 ) -> None:
     with _database(tmp_path) as database:
         written_out = _widths(database.ask_all(QUESTIONS, epsilon=epsilon))
@@ -161,7 +168,9 @@ def test_without_noise_large_tables_show_the_truth(tmp_path: Path, large: None) 
             )
 
 
-def test_an_answer_of_version_0_14_is_still_paid_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_of_version_0_14_is_still_paid_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rests: None
+) -> None:
     monkeypatch.setattr(shared_marginals, "MOST_CELLS", 1)
     with _database(tmp_path) as database:
         with monkeypatch.context() as before:
@@ -174,23 +183,25 @@ def test_an_answer_of_version_0_14_is_still_paid_for(tmp_path: Path, monkeypatch
         assert np.prod(_widths(new)) < 0.5 * np.prod(_widths(old))
 
 
-def test_sums_and_shares_over_cells_of_a_large_table_have_bars_that_hold(tmp_path: Path, large: None) -> None:
-    """Totals after the noise, and shares of them; of 4 × 12 statements at 95 % at most 9 fail, but for 1 in 10^4."""
+def test_sums_and_shares_over_cells_of_a_large_table_have_bars_that_hold(
+    tmp_path: Path, large: None, rests: None
+) -> None:
+    """Totals after the noise, and shares of them: of 12 bars at 95 % of each, 6 fail with probability 1.1e-5."""
     text = (
         "SELECT g, SUM(n) OVER () AS total, n, 1.0 * n / SUM(n) OVER () AS part "
         "FROM (SELECT g, COUNT(*) AS n FROM people GROUP BY g) t"
     )
-    missed = 0
+    missed = dict.fromkeys(("total", "n", "part"), 0)
     with _database(tmp_path) as database:
         for more in range(12):
             release = database.ask_all([*QUESTIONS[:1], text, *QUESTIONS[2:]], epsilon=f"0.5{more:03d}1")[1]
             row = release.intervals(bias=False)[3]
             for name, true in (("total", 700), ("n", 100), ("part", 1 / 7)):
                 low, high = row[name]
-                missed += not low <= true <= high
+                missed[name] += not low <= true <= high
             total = row["total"]
             assert total[1] - total[0] < 3 * (row["n"][1] - row["n"][0])
-    assert missed <= 9
+    assert max(missed.values()) <= 5
 
 
 @pytest.mark.parametrize("size", [2, 3])
