@@ -97,7 +97,7 @@ def test_bars_hold_for_what_an_amount_selected(database: sfumato.Database, sql: 
 
 
 def _per_row(one: PlannedMeasurement) -> int:
-    """What a row of somebody who pays 30 adds, around the offset that is subtracted."""
+    """What a row of somebody who pays 30 adds, around the offset that is subtracted; no price is NULL."""
     if one.quantity.function is Aggregation.COUNT:
-        return 1
+        return int(one.quantity.where is None)
     return 30 - (50 if one.quantity.arguments[0].facts.low < 0 else 0)

@@ -16,7 +16,7 @@ def notices(found: list[Message]) -> list[dict[str, str]]:
 
 
 MARKED = "Marked: n, cost. Without bounds and clipping, the value may lie outside its margin."
-MARGINS = "margins at 95 %: n ±21, cost depends on the data."
+MARGINS = "margins at 95 %: n ±20, cost depends on the data."
 
 
 def ways(sql: str) -> list[str]:
