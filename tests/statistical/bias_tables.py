@@ -23,6 +23,7 @@ from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.planning.bounding.truncation import (
     BUCKET_COUNT,
+    CUT_PEOPLE,
     MOVED,
     ROWS,
     TruncationBlock,
@@ -102,6 +103,8 @@ def coordinates(block: TruncationBlock, losses: Losses) -> dict[str, int]:
     highest = np.max(list(buckets.values()), axis=0) if buckets else np.full(len(losses[ROWS][0]), -1)
     entries = [part for one in block.statistics for part in losses[one.column]]
     found = {f"s{place}": int(part[highest < 0].sum()) for place, part in enumerate(entries)}
+    if any(one.column == ROWS for one in block.tailed):
+        found[CUT_PEOPLE] = int(((highest < 0) & (losses[ROWS][0] > 0)).sum())
     return found | ({f"h{place}": int((highest == place).sum()) for place in range(BUCKET_COUNT)} if buckets else {})
 
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from sfumato.analysis.private_query import Key
 from sfumato.database import Database
+from sfumato.engines.sql.builder import select
 from sfumato.errors import BadParameter, UnknownName, UnsupportedSql, quote_value
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.numbers import constant, multiplied, quotient, shifted
@@ -73,8 +74,8 @@ def select_declared_columns(database: object, table: object, columns: object) ->
         names.append(column.name)
     if len(set(names)) < len(names):
         raise BadParameter("A column is named twice.", "A table has each column once.", "Name it once.")
-    listed = ", ".join(map(_quoted_name, sorted(names, key=fold_name)))
-    return names, f"SELECT {listed} FROM {_quoted_name(declared.name)}"  # noqa: S608
+    listed = list(map(_quoted_name, sorted(names, key=fold_name)))
+    return names, select(listed, _quoted_name(declared.name))
 
 
 def _quoted_name(name: str) -> str:
@@ -90,8 +91,8 @@ def with_nulls(keys: Sequence[Key], columns: Sequence[Column], table: str) -> st
         _shown_null(key) if isinstance(column, Nullable) else _quoted_name(key.name)
         for key, column in zip(keys, columns, strict=True)
     ]
-    listed = ", ".join(f"{sql} AS {_quoted_name(key.name)}" for key, sql in zip(keys, shown, strict=True))
-    return f"SELECT {listed} FROM {_quoted_name(table)}"  # noqa: S608
+    listed = [f"{sql} AS {_quoted_name(key.name)}" for key, sql in zip(keys, shown, strict=True)]
+    return select(listed, _quoted_name(table))
 
 
 def _shown_null(key: Key) -> str:
