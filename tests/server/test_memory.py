@@ -37,10 +37,10 @@ print(before, resident())
 
 _THREADS = """
 import threading
-from sfumato.server.memory import use_few_arenas
+from sfumato.server.memory import limit_free_memory
 
 if {few}:
-    use_few_arenas()
+    limit_free_memory()
 allocated, done = threading.Barrier(9), threading.Event()
 
 def allocate():
@@ -73,6 +73,34 @@ def test_all_threads_allocate_from_few_areas() -> None:
     assert _areas(few=True) < memory.MAX_ARENAS <= 4 <= _areas(few=False)
 
 
+_LARGE = """
+from sfumato.server.memory import MAPPED_BYTES, limit_free_memory
+
+if {few}:
+    limit_free_memory()
+
+def heap_bytes():
+    with open("/proc/self/maps") as maps:
+        first, last = next(line.split()[0] for line in maps if "[heap]" in line).split("-")
+    return int(last, 16) - int(first, 16)
+
+del bytearray(8 * MAPPED_BYTES)[:]
+before = heap_bytes()
+large = [bytearray(4 * MAPPED_BYTES) for _ in range(64)]
+print((heap_bytes() - before) // MAPPED_BYTES)
+"""
+
+
+@_glibc
+def test_large_blocks_leave_no_holes_between_small_ones() -> None:
+    """By default the C library puts them among the small ones as soon as one of their size was freed."""
+    grown = {
+        few: int(subprocess.check_output([sys.executable, "-c", _LARGE.format(few=few)], text=True))
+        for few in (True, False)
+    }
+    assert grown[True] == 0 < grown[False]
+
+
 @_glibc
 def test_free_pages_between_blocks_in_use_are_returned() -> None:
     run = subprocess.run([sys.executable, "-c", _FRAGMENTED], capture_output=True, text=True, check=True)
@@ -101,5 +129,5 @@ def test_memory_is_returned_for_as_long_as_the_server_runs(monkeypatch: pytest.M
 
 def test_a_c_library_without_it_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_c_function", lambda name: None)
-    memory.use_few_arenas()
+    memory.limit_free_memory()
     asyncio.run(asyncio.wait_for(memory.return_free_memory(), 60))

@@ -62,9 +62,9 @@ def serve(
     from sfumato.server import serving
     from sfumato.server.datasets import OpenDataset, policy_files, shared_settings
     from sfumato.server.json_log import json_log
-    from sfumato.server.memory import use_few_arenas
+    from sfumato.server.memory import limit_free_memory
 
-    use_few_arenas()
+    limit_free_memory()
     declared = {path: read_policy(path) for path in policy_files(policies)}
     settings = shared_settings(list(declared.values()))
     place = serving.ListeningPlace(

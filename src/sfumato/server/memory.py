@@ -8,19 +8,23 @@ from functools import cache
 RETURN_SECONDS = 60.0
 """Seconds between two returns. The moments depend on the clock alone, never on questions or data."""
 MAX_ARENAS = 2
-_ARENAS_PARAMETER = -8
-"""The parameter of `mallopt` for it, as <malloc.h> numbers it."""
+MAPPED_BYTES = 128 << 10
+"""Blocks of at least this size are mapped by themselves, and returned as soon as they are free."""
+_ARENAS_PARAMETER, _MAPPED_PARAMETER = -8, -3
+"""The parameters of `mallopt` for both, as <malloc.h> numbers them."""
 
 
-def use_few_arenas() -> None:
-    """Let all threads allocate from the same few areas; to be called before there are any.
+def limit_free_memory() -> None:
+    """Let all threads allocate small blocks from the same few areas; to be called before there are any.
 
-    By default the C library has up to eight areas for each core, and each keeps the most that it ever held. Threads
-    that answer questions come and go, so the memory of a server would rise for hours, although its objects do not.
+    By default the C library has up to eight areas for each core, and each keeps the most that it ever held; and it
+    raises the size from which blocks are mapped, so that large ones leave holes between small ones. Threads that answer
+    questions come and go, so the memory of a server would rise for hours, although its objects do not.
     """
     choose = _c_function("mallopt")
     if choose is not None:
         choose(_ARENAS_PARAMETER, MAX_ARENAS)
+        choose(_MAPPED_PARAMETER, MAPPED_BYTES)
 
 
 async def return_free_memory() -> None:
