@@ -310,9 +310,7 @@ class QueryPreparer:
         workload = workload_of([with_cohort_notes(replace(analysed.private, cohorts=cohorts)) for analysed in read])
         wanted = self._price_target(price, Options(), paying_of(engine, cohorts))
         weights = workload.group_weights(price.weights) if price.stored_plan is None else price.stored_plan.weights
-        target = replace(
-            wanted, weights=weights, split=price.stored_plan.split if price.stored_plan is not None else ()
-        )
+        target = replace(wanted, weights=weights, split=None if price.stored_plan is None else price.stored_plan.split)
         if price.within is not None and price.stored_plan is None:
             target = workload_target(workload, target, price.within)
         plans = make_plans(workload.combined_query, target, tuple(question.outcome for question in workload.questions))
