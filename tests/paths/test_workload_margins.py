@@ -129,3 +129,19 @@ def test_a_plain_count_has_the_margin_it_is_named_of_however_it_is_measured_with
         for place, release in enumerate(releases, 1):
             reopened = database.reopen(entry.receipt, question=place)
             assert (reopened.rows(), reopened.intervals()) == (release.rows(), release.intervals())
+
+
+@pytest.mark.parametrize("within", [[{"n": 100}], [("n", 100)], []], ids=str)
+@pytest.mark.parametrize("price", [{"epsilon": "0.5"}, {}], ids=str)
+def test_a_list_of_margins_for_one_question_is_refused_and_not_left_out(
+    database: sfumato.Database, within: object, price: dict[str, str]
+) -> None:
+    """Margins that nobody reads would leave the epsilon beside them to be spent in full."""
+    with database:
+        with pytest.raises(BadParameter, match="names no margins"):
+            database.ask(QUESTIONS[0], within=within, **price)  # type: ignore[arg-type]
+        with pytest.raises(BadParameter, match="names no margins"):
+            database.explain(QUESTIONS[0], within=within, **price)  # type: ignore[arg-type]
+        with pytest.raises(BadParameter, match="names no margins"):
+            database.ask_all(QUESTIONS[:1], within=[within], **price)  # type: ignore[arg-type]
+        assert not database.history()
