@@ -308,11 +308,9 @@ class QueryPreparer:
         clock = PlanningClock()
         cohorts = all_cohorts([analysed.private.cohorts for analysed in read], engine)
         workload = workload_of([with_cohort_notes(replace(analysed.private, cohorts=cohorts)) for analysed in read])
-        wanted = self._price_target(price, Options(), paying_of(engine, cohorts))
+        wanted = self._price_target(price, Options(), paying_of(engine, cohorts), together=True)
         weights = workload.group_weights(price.weights) if price.stored_plan is None else price.stored_plan.weights
-        target = replace(
-            wanted, weights=weights, split=price.stored_plan.split if price.stored_plan is not None else ()
-        )
+        target = replace(wanted, weights=weights, split=None if price.stored_plan is None else price.stored_plan.split)
         if price.within is not None and price.stored_plan is None:
             target = workload_target(workload, target, price.within)
         plans = make_plans(workload.combined_query, target, tuple(question.outcome for question in workload.questions))
@@ -421,13 +419,14 @@ class QueryPreparer:
         raise with_advice(refused)
 
     def _price_target(
-        self, price: RequestedPrice, options: Options, paying: PayingCohorts | None = None
+        self, price: RequestedPrice, options: Options, paying: PayingCohorts | None = None, *, together: bool = False
     ) -> PriceTarget:
+        """Read a price; of questions that are asked `together`, the margins of each are read with the workload."""
         price = self._with_default_price(price, options)
         account = None if price.stored_plan is None else price.stored_plan.account
         if account is None and price.share is not None:
             account = self._ledger.account(self._account, paying)
-        within = None if isinstance(price.within, list) else price.within  # a workload reads its margins by itself
+        within = None if together and isinstance(price.within, list) else price.within
         typed = (price.epsilon, within, price.delta)
         target = parse_price_target(
             *typed, options, self._policy.budget, self._cap(price), share=price.share, account=account

@@ -96,3 +96,52 @@ def test_a_workload_of_one_question_has_its_own_margins(database: sfumato.Databa
     with database:
         (release,) = database.ask_all(QUESTIONS[:1], within=[{"n": 100}])
         assert _reach(release) <= 100
+
+
+@pytest.mark.parametrize("delta", ["1e-6", 0], ids=str)
+@pytest.mark.parametrize(
+    "questions",
+    [
+        ["SELECT COUNT(*) AS n FROM visits", "SELECT AVG(cost) AS a FROM visits"],
+        [
+            "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept",
+            "SELECT dept, SUM(cost) AS s, AVG(cost) AS a FROM visits GROUP BY dept",
+        ],
+        [
+            "SELECT COUNT(*) FILTER (WHERE age >= 5) AS n FROM visits",
+            "SELECT COUNT(*) FILTER (WHERE age >= 10) AS b, COUNT(*) FILTER (WHERE age >= 15) AS c FROM visits",
+        ],
+    ],
+    ids=["null count", "null count of groups", "funnel"],
+)
+def test_a_plain_count_has_the_margin_it_is_named_of_however_it_is_measured_without_one(
+    tmp_path: Path, questions: list[str], delta: object
+) -> None:
+    """Without margins it would be a sum of what is measured: of steps, or of rows with a value and without."""
+    write(tmp_path, a_world(1))
+    with sfumato.open(policy(tmp_path, budget={"epsilon": 100, "delta": delta})) as database:
+        within = [{"n": 50}, *[None] * (len(questions) - 1)]
+        releases = database.ask_all(questions, within=within)
+        assert _reach(releases[0]) <= 50
+        again = database.ask_all(questions, within=within)
+        assert [one.rows() for one in again] == [one.rows() for one in releases]
+        (entry,) = database.history()
+        for place, release in enumerate(releases, 1):
+            reopened = database.reopen(entry.receipt, question=place)
+            assert (reopened.rows(), reopened.intervals()) == (release.rows(), release.intervals())
+
+
+@pytest.mark.parametrize("within", [[{"n": 100}], [("n", 100)], []], ids=str)
+@pytest.mark.parametrize("price", [{"epsilon": "0.5"}, {}], ids=str)
+def test_a_list_of_margins_for_one_question_is_refused_and_not_left_out(
+    database: sfumato.Database, within: object, price: dict[str, str]
+) -> None:
+    """Margins that nobody reads would leave the epsilon beside them to be spent in full."""
+    with database:
+        with pytest.raises(BadParameter, match="names no margins"):
+            database.ask(QUESTIONS[0], within=within, **price)  # type: ignore[arg-type]
+        with pytest.raises(BadParameter, match="names no margins"):
+            database.explain(QUESTIONS[0], within=within, **price)  # type: ignore[arg-type]
+        with pytest.raises(BadParameter, match="names no margins"):
+            database.ask_all(QUESTIONS[:1], within=[within], **price)  # type: ignore[arg-type]
+        assert not database.history()

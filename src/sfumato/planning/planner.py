@@ -65,8 +65,11 @@ class PriceTarget:
     """Whether margins are known before the data is read, wherever that is possible, though none is named."""
     weights: tuple[tuple[str, Fraction], ...] = ()
     """How often the groups of a workload count beside each other, by their labels; once where they are not named."""
-    split: tuple[tuple[str, str, Fraction], ...] = ()
-    """The shares of the price by label and name of what is measured, where margins of a workload decide them."""
+    split: tuple[tuple[str, str, Fraction], ...] | None = None
+    """The shares of the price by label and name of what is measured, where margins of a workload decide them.
+
+    None without such margins. With them, what is measured is what they are named of, whatever it costs.
+    """
     goal: AccuracyGoal | None = None
     """The margins that pilot measurements and this one are asked for; a plan does not depend on it."""
 
@@ -163,7 +166,7 @@ class _Asked:
     within: bool
     weights: tuple[tuple[str, Fraction], ...]
     outcomes: tuple[ProjectNode, ...]
-    split: tuple[tuple[str, str, Fraction], ...] = ()
+    split: tuple[tuple[str, str, Fraction], ...] | None = None
 
     @property
     def fixed(self) -> tuple[bool, bool]:
@@ -215,7 +218,7 @@ def _needs_by_cells(private: PrivateQuery, asked: _Asked) -> tuple[tuple[_Ways, 
 def _ways_of(
     private: PrivateQuery, groups: tuple[Group, ...], asked: _Asked, *, large: bool = False
 ) -> tuple[_Ways, ...]:
-    fixed = asked.margins_before_data or asked.within
+    fixed = asked.margins_before_data or asked.within or asked.split is not None
     needs = tuple(needs_of(group, private.neighbours, fixed=fixed) for group in groups)
     needs, choices = with_candidate_bounds(needs, private.neighbours)
     better = tuple(with_vector(select_keys_at_bound(need), private.neighbours) for need in needs)

@@ -23,7 +23,7 @@ class StoredPlanKey:
     """The SHA-256 of the fingerprint of its question, where it was stored."""
     weights: tuple[tuple[str, Fraction], ...] = ()
     """How often its groups counted, as in `PriceTarget`."""
-    split: tuple[tuple[str, str, Fraction], ...] = ()
+    split: tuple[tuple[str, str, Fraction], ...] | None = None
     """The shares of what was measured, as in `PriceTarget`."""
 
     def index_in(self, plans: tuple[Plan, ...], fingerprints: Sequence[Sequence[str]]) -> int:
@@ -63,9 +63,11 @@ def weights_of(document: Mapping[str, Any]) -> tuple[tuple[str, Fraction], ...]:
     return tuple((label, Fraction(weight)) for label, weight in document.get("weights", {}).items())
 
 
-def split_of(document: Mapping[str, Any]) -> tuple[tuple[str, str, Fraction], ...]:
-    """Return the shares of what was measured for a kept wish."""
-    return tuple((label, name, Fraction(share)) for label, name, share in document.get("split", ()))
+def split_of(document: Mapping[str, Any]) -> tuple[tuple[str, str, Fraction], ...] | None:
+    """Return the shares of what was measured for a kept wish; None where no margins of a workload decided them."""
+    if "split" not in document:
+        return None
+    return tuple((label, name, Fraction(share)) for label, name, share in document["split"])
 
 
 def account_of_share(document: Mapping[str, Any]) -> Filter | None:
