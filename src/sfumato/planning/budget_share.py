@@ -132,8 +132,9 @@ def _is_charged_more(plan: Plan, other: Plan | None, caps: tuple[Filter, ...]) -
         return False
     if not any(isinstance(group.selection, RenyiSelection) for group in plan.groups):
         return False
-    used = ((cap.used_after(one.event) for one in (plan, other)) for cap in caps)
-    return any(_or_infinity(first) > _or_infinity(second) for first, second in used)
+    events = plan.event, other.event
+    used = ([_or_infinity(cap.used_after(event)) for event in events] for cap in caps)
+    return any(first > second for first, second in used)
 
 
 def _without_selection(group: GroupPlan) -> GroupPlan:
