@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 from itertools import pairwise
+from math import exp, inf, log1p, nextafter
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from sfumato.accounting.approximate import separate
 from sfumato.accounting.event import Approximate, Neighbours, RenyiBounded, Repeated
 from sfumato.accounting.filter import RENYI_UNITS, Filter
 from sfumato.errors import BadParameter
+from sfumato.mechanisms import renyi_selection
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.renyi_selection import BITS, RenyiSelection
 
@@ -167,3 +169,15 @@ def test_orders_that_are_none_are_refused(orders: tuple[int, ...], losses: tuple
 def test_too_little_to_select_keys_is_refused(delta: str, loss: str) -> None:
     with pytest.raises(BadParameter):
         RenyiSelection(Fraction(delta), 2, (8,), (Fraction(loss),), ADD)
+
+
+@each
+def test_the_event_does_not_depend_on_the_last_digit_of_a_float(
+    selection: RenyiSelection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Grants and stored answers are found by it, on another machine, too, whose logarithms may be rounded otherwise."""
+    event = selection.event
+    monkeypatch.setattr(renyi_selection, "log1p", lambda value: nextafter(log1p(value), inf))
+    monkeypatch.setattr(renyi_selection, "exp", lambda value: nextafter(exp(value), inf))
+    monkeypatch.setattr(renyi_selection, "keep_table", renyi_selection.keep_table.__wrapped__)
+    assert selection.event == event

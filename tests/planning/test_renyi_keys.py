@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 from tests.planning.clinic_groups import COST, SECRET_DEPT, asked, group_of, price, private_of
 
-from sfumato.accounting.event import Neighbours, Pure
+from sfumato.accounting.event import Event, GaussianNoise, Neighbours, Pure
 from sfumato.accounting.filter import Filter
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.mechanisms.optimal_selection import OptimalSelection
@@ -102,3 +102,29 @@ def test_an_account_that_spent_its_renyi_losses_gets_the_other_plan() -> None:
     assert isinstance(choose_plan(plans, fresh, None, epsilon=Fraction(2, 5)).groups[0].selection, RenyiSelection)
     spent = fresh.charge(Pure(Fraction(1, 2), Neighbours.ADD_REMOVE))  # nine tenths of the Rényi losses, too
     assert isinstance(choose_plan(plans, spent, None, epsilon=Fraction(2, 5)).groups[0].selection, OptimalSelection)
+
+
+@pytest.mark.parametrize("groups", [3, 20])
+@pytest.mark.parametrize(("own", "whole"), [(3, 3), (1, 3), (1, 10)])
+def test_no_cap_is_charged_more_for_keys_under_renyi_losses(groups: int, own: int, whole: int) -> None:
+    add_remove, chosen = Neighbours.ADD_REMOVE, set()
+    cap = PrivacyLoss(Fraction(own), DELTA)
+    plans = tuple(plans_of("sum", groups, replace(price("0.3", DELTA / 10), max_loss=cap)))
+    renyi, pure = plans
+    assert isinstance(renyi.groups[0].selection, RenyiSelection)
+    assert pure.event is not None
+
+    def spent(size: int) -> list[Filter]:
+        fresh = Filter(Fraction(size), DELTA)
+        before: list[Event] = [Pure(Fraction(size, 2), add_remove), GaussianNoise(1, Fraction(30, size), add_remove)]
+        return [fresh, *(fresh.charge(event) for event in before)]
+
+    for account, dataset in product(spent(own), spent(whole)):
+        caps = (account, dataset)
+        found = choose_plan(plans, account, None, epsilon=Fraction(3, 10), dataset=dataset)
+        chosen.add(type(found.groups[0].selection))
+        assert found.event is not None
+        if all(each.accepts(pure.event) for each in caps):
+            used = [(each.used_after(found.event), each.used_after(pure.event)) for each in caps]
+            assert all(now is not None and other is not None and now <= other for now, other in used)
+    assert OptimalSelection in chosen  # an account that was charged pure losses goes on with them

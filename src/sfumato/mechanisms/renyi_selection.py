@@ -30,8 +30,8 @@ BITS = 128
 """Binary digits of a keep probability."""
 _UNIT_NUMERATOR = 1 << BITS
 _FRACTION_BITS = 192
-_LOSS_UNITS = 1 << 64
-"""Losses of events are multiples of 2^-64, as in a ledger."""
+_LOSS_UNITS = 1 << 32
+"""Losses that a table has are rounded up to multiples of 2^-32: the last digit of a float leaves the event the same."""
 _MAX_EXPONENT = 700.0
 _HALVINGS = 26
 _MIN_STEP = 1e-12

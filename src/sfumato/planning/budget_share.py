@@ -6,7 +6,7 @@ account has spent before. Proof: proofs/planning.md, §8
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import partial
@@ -20,6 +20,7 @@ from sfumato.errors import Refusal
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
+from sfumato.mechanisms.renyi_selection import RenyiSelection
 from sfumato.planning.budget_split import (
     GAUSSIAN_ROOT,
     LAPLACE_ROOT,
@@ -46,7 +47,7 @@ from sfumato.planning.noise import (
     round_up_to_12_digits,
     selections,
 )
-from sfumato.planning.plan import Plan
+from sfumato.planning.plan import GroupPlan, Plan
 
 _DOWN = Context(prec=12, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _HALVINGS = 44
@@ -96,9 +97,10 @@ def choose_plan(
 ) -> Plan:
     """Return the plan to charge to an account as it is now, of several in the order of preference.
 
-    With an epsilon, it is the first that is accepted; with a share, the first that uses no more than that; else, and
-    where there is none, the one that uses least. An analyst's account is charged to the `dataset`, too, so that what
-    only this refuses comes after what both accept.
+    With an epsilon, it is the first that is accepted, but for keys selected under Rényi losses where the same plan with
+    another selection is charged less; with a share, the first that uses no more than that; else, and where there is
+    none, the one that uses least. An analyst's account is charged to the `dataset`, too, so that what only this refuses
+    comes after what both accept.
     """
     if len(plans) == 1:
         return plans[0]
@@ -107,14 +109,36 @@ def choose_plan(
     def accepted(plan: Plan) -> bool:
         return plan.event is None or all(cap.accepts(plan.event) for cap in caps)
 
-    if epsilon is not None and (first := next(filter(accepted, plans), None)) is not None:
-        return first
+    if epsilon is not None and (fitted := list(filter(accepted, plans))):
+        later = (*fitted[1:], None)
+        return next(one for one, other in zip(fitted, later, strict=True) if not _is_charged_more(one, other, caps))
     refused = [not accepted(one) for one in plans]
     used = [inf if one.event is None else _or_infinity(account.used_after(one.event)) for one in plans]
     places = range(len(plans))
     if part is not None and (fitting := [place for place in places if used[place] <= account.used + part]):
         return plans[min(fitting, key=lambda place: (refused[place], place))]
     return plans[min(places, key=lambda place: (refused[place], used[place], place))]
+
+
+def _is_charged_more(plan: Plan, other: Plan | None, caps: tuple[Filter, ...]) -> bool:
+    """Whether a plan selects keys under Rényi losses, and a cap is charged less for the plan that it was made of.
+
+    A fresh account is not; one that has spent pure losses, and a dataset of another order, may be.
+    Proof: proofs/renyi_selection.md, §5
+    """
+    if other is None or plan.event is None or other.event is None or plan.loss != other.loss:
+        return False
+    if [_without_selection(group) for group in plan.groups] != [_without_selection(group) for group in other.groups]:
+        return False
+    if not any(isinstance(group.selection, RenyiSelection) for group in plan.groups):
+        return False
+    events = plan.event, other.event
+    used = ([_or_infinity(cap.used_after(event)) for event in events] for cap in caps)
+    return any(first > second for first, second in used)
+
+
+def _without_selection(group: GroupPlan) -> GroupPlan:
+    return replace(group, selection=None)
 
 
 def _or_infinity(share: Fraction | None) -> Fraction | float:
