@@ -10,6 +10,7 @@ from tests.laws.matched import law_of, served
 from tests.sources import HashSource
 
 from sfumato.accounting.event import Neighbours
+from sfumato.mechanisms.choice import permute_and_flip_margin
 from sfumato.mechanisms.matched_count import MatchedCount
 
 SURE = Fraction(95, 100)
@@ -51,6 +52,24 @@ def test_with_high_probability_the_next_limit_would_add_less_than_is_told() -> N
     found = Counter(MADE.release(sizes, source)[0] for _ in range(TIMES))
     told = [place for place in range(5) if sizes[-1] - sizes[place] <= MADE.unserved(place, SURE)]
     assert sum(found[place] for place in told) / TIMES > 0.95 - FAR
+
+
+@pytest.mark.parametrize("epsilon", ["0.1", "1", "20"])
+@pytest.mark.parametrize("most", [5, 64, 10**6])
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_what_is_told_of_the_next_limit_holds_for_answers_of_earlier_versions(
+    epsilon: str, most: int, neighbours: Neighbours
+) -> None:
+    """Up to version 0.14 all limits needed one gain, the margin at 95 % and 1; stored answers are read as new ones."""
+    limits = (*(1 << power for power in range((most - 1).bit_length())), most)
+    made = MatchedCount(limits, 1, Fraction(epsilon), neighbours)
+    rate = made.epsilon / (6 * (2 if neighbours is Neighbours.REPLACE else 1))
+    earlier = permute_and_flip_margin(rate, len(limits), SURE) + 1
+    for confidence in (SURE, Fraction(99, 100)):
+        reach = permute_and_flip_margin(rate, len(limits), confidence)
+        for place, limit in enumerate(limits[:-1]):
+            assert made.gain_of_next(place, confidence) >= (earlier + reach + 1) * limit - 1
+            assert made.gain_of_next(place, confidence) >= (made.wanted_gains[place] + reach + 1) * limit - 1
 
 
 def test_draws_follow_the_law_with_error_rate_one_in_a_million() -> None:

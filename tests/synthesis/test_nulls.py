@@ -11,9 +11,10 @@ import pytest
 from tests.refusals import refusing
 from tests.sources import HashSource
 from tests.synthesis.tables import made
-from tests.synthesis.test_database import ROWS, opened
+from tests.synthesis.test_database import ROWS, opened, policy
 
-from sfumato.errors import BadParameter, UnknownName
+import sfumato
+from sfumato.errors import BadParameter, UnknownName, UnsupportedSql
 from sfumato.synthesis.domain import Nullable, Range, read_domain
 from sfumato.synthesis.synthesize import synthesize, synthesize_table
 
@@ -132,6 +133,18 @@ def test_names_of_nulls_and_ids_are_checked_before_anything_is_charged(tmp_path:
             with refusing() as caught:
                 synthesize(db, "visits", **given, **wrong)
             assert isinstance(caught.value, kind)
+        assert db.budget().used == 0
+
+
+def test_null_is_refused_where_no_date_is_left_for_it(tmp_path: Path) -> None:
+    rows: list[tuple[Any, ...]] = [(1, 30, "er", 1.0, None, True), (2, 30, "er", 1.0, date.max, True)]
+    opened(tmp_path, rows).close()
+    declared: Any = policy(tmp_path, 100_000)
+    declared["ledger"] = f"sqlite:{tmp_path / 'other.ledger'}"
+    declared["tables"]["visits"]["columns"]["day"]["bounds"] = [date(9990, 1, 1), date.max]
+    with sfumato.open(declared) as db:
+        with pytest.raises(UnsupportedSql, match="no value left for NULL"):
+            synthesize(db, "visits", columns=["day", "dept"], **BIG, nulls=["day"])
         assert db.budget().used == 0
 
 

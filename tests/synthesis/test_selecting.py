@@ -132,6 +132,16 @@ def test_one_row_moves_a_misfit_by_at_most_one_up_or_down() -> None:
     assert moves == {-1, 1}
 
 
+@pytest.mark.parametrize("far", [2.0**45, 1e18, 1e19, 1e30])
+def test_one_row_moves_a_misfit_by_at_most_one_however_far_the_model_is(far: float) -> None:
+    for cells in product((0.0, far, -far), repeat=3):
+        model = np.array([cells])
+        for rows in product(range(2), repeat=3):
+            before = misfit(np.array([rows]), model)
+            moves = {misfit(np.array([rows]) + one, model) - before for one in np.eye(3, dtype=np.int64)}
+            assert moves <= {-1, 1}
+
+
 def test_all_pairs_are_measured_where_they_fit() -> None:
     assert all_pairs_fit((16,) * MAX_FULLY_PAIRED_COLUMNS)
     assert all_pairs_fit((2,) * 30)

@@ -20,6 +20,8 @@ LIMIT_EPSILON_SHARE = Fraction(1, 3)
 _FALSE_LIMIT_PROBABILITY, _FALSE_LIMIT_FACTOR, _MIN_LIMITS_PROBABILITY = Fraction(37, 1000), 4, Fraction(1, 2000)
 """How often the second limit may be chosen where the first is enough, by how many times less often each later one, and
 how often all that are far above together."""
+_EARLIER_CONFIDENCE = Fraction(95, 100)
+"""Up to version 0.14 every limit needed the same gain, more than chance alone suggests with this probability."""
 _MAX_WANTED_GAIN = 1 << 40
 """Upper limit of a wanted gain, reached only at tiny prices."""
 
@@ -85,9 +87,13 @@ class MatchedCount:
         return gain + gain * (last - next_limit) // (next_limit - limit)
 
     def gain_of_next(self, place: int, confidence: Fraction) -> int:
-        """Return an upper bound, at this confidence, of the values that the limit after the chosen one would add."""
-        choice_margin = permute_and_flip_margin(self._limit_chooser.rate, len(self.limits), confidence)
-        return (self.wanted_gains[place] + choice_margin + 1) * self.limits[place] - 1
+        """Return an upper bound, at this confidence, of the values that the limit after the chosen one would add.
+
+        It holds for limits that were chosen by the gain of earlier versions, too: their answers are kept.
+        """
+        rate, limits = self._limit_chooser.rate, len(self.limits)
+        wanted = max(self.wanted_gains[place], _earlier_wanted_gain(rate, limits))
+        return (wanted + permute_and_flip_margin(rate, limits, confidence) + 1) * self.limits[place] - 1
 
     @property
     def _limit_chooser(self) -> PermuteAndFlip:
@@ -126,3 +132,8 @@ def _wanted_gains(rate: Fraction, limits: int) -> tuple[int, ...]:
     chances = [max(_FALSE_LIMIT_PROBABILITY / _FALSE_LIMIT_FACTOR**place, least) for place in range(limits - 1)]
     # a limit is chosen before the one that is enough in half of all orders at most  [MS20]
     return tuple(min(negligible_reach(rate, 2 * chance) + 1, _MAX_WANTED_GAIN) for chance in chances)
+
+
+@remembered(256)
+def _earlier_wanted_gain(rate: Fraction, limits: int) -> int:
+    return min(permute_and_flip_margin(rate, limits, _EARLIER_CONFIDENCE) + 1, _MAX_WANTED_GAIN)

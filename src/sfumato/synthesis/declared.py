@@ -102,6 +102,12 @@ def _shown_null(key: Key) -> str:
     if facts.kind is Kind.TEXT:
         return f"COALESCE({name}, '{_null_text(key)}')"
     low, high, above = (_literal(step, facts) for step in (facts.low, facts.high, facts.high + 1))
+    if above == high:
+        raise UnsupportedSql(
+            f"`{key.name}` has no value left for NULL.",
+            "Its upper bound is the last date that there is, and NULL is counted as the one after it.",
+            "Leave it out of `nulls`, or ask the owner to declare an earlier bound.",
+        )
     held = name if key.cells is not None and facts.span > len(key.cells) else f"LEAST(GREATEST({name}, {low}), {high})"
     return f"CASE WHEN {name} IS NULL THEN {above} ELSE {held} END"
 

@@ -49,6 +49,8 @@ PRICE_FACTOR = 4
 """By how much dearer rounds become where a measurement said no more than its noise: half the noise."""
 REFRESH_GROWTH = Fraction(5, 4)
 """The model is computed anew when this many times as many rounds were done as at the last time."""
+_MAX_MODEL_COUNT = 1 << 45
+"""Larger counts of a model count as this much: noise may be of any size."""
 _EPSILON_UNITS = 10**12
 _EARLIER_CHOOSING_SHARE, _EARLIER_MEASURING_SHARE, _EARLIER_UNITS = Fraction(2, 10), Fraction(6, 10), 10**9
 
@@ -186,7 +188,8 @@ def select(
             waiting = np.zeros(len(candidates), dtype=bool)  # chosen since then: the model does not know them yet
             next_refresh = max(rounds + 1, ceil(rounds * REFRESH_GROWTH))
         places = np.flatnonzero(~waiting)
-        scores = (misfits - np.rint(_noise_of(price.variance) * cells).astype(np.int64))[places]
+        hidden = np.rint(np.minimum(_noise_of(price.variance), _MAX_MODEL_COUNT) * cells).astype(np.int64)
+        scores = (misfits - hidden)[places]
         chooser = Exponential(selection.moved, price.epsilon, selection.neighbours)
         place = int(places[chooser.release(scores.tolist(), source)])
         chosen = candidates[place]
@@ -211,9 +214,11 @@ def _noise_of(variance: Fraction) -> float:
 def misfit(exact: Counts, model: Floats) -> int:
     """Return how far the model is from the counts, in rows: an integer.
 
-    One person's rows move it by at most their number, up or down; twice that if they are replaced.
+    One person's rows move it by at most their number, up or down; twice that if they are replaced. A model far beyond
+    any count is cut, so that 64 bits hold the sum: proofs/selected_marginals.md.
     """
-    return int(np.abs(exact - np.rint(model).astype(np.int64)).sum())
+    rounded = np.rint(np.clip(model, -_MAX_MODEL_COUNT, _MAX_MODEL_COUNT)).astype(np.int64)
+    return int(np.abs(exact - rounded).sum())
 
 
 def predict_pairs(joint: JointEstimate, wanted: Sequence[Axes]) -> dict[Axes, Floats]:
