@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sfumato.release.release import Release
     from sfumato.server.client import connect
 
-__version__ = "0.14.0"
+__version__ = "0.15.0"
 __all__ = ["Database", "Quote", "Refusal", "Release", "__version__", "connect", "load_ipython_extension", "open"]
 
 
