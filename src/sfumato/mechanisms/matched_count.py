@@ -78,7 +78,7 @@ class MatchedCount:
 
         >>> made = MatchedCount((1, 2, 4, 5), 1, Fraction(1), Neighbours.ADD_REMOVE)
         >>> [made.unserved(place, Fraction(95, 100)) for place in range(4)]
-        [164, 124, 167, 0]
+        [164, 133, 215, 0]
         """
         if place == len(self.limits) - 1:
             return 0
