@@ -141,7 +141,7 @@ def test_a_list_of_margins_for_one_question_is_refused_and_not_left_out(
         with pytest.raises(BadParameter, match="names no margins"):
             database.ask(QUESTIONS[0], within=within, **price)  # type: ignore[arg-type]
         with pytest.raises(BadParameter, match="names no margins"):
-            database.explain(QUESTIONS[0], within=within, **price)  # type: ignore[arg-type]
+            database.explain(QUESTIONS[0], within=within, **price)
         with pytest.raises(BadParameter, match="names no margins"):
             database.ask_all(QUESTIONS[:1], within=[within], **price)  # type: ignore[arg-type]
         assert not database.history()

@@ -16,7 +16,7 @@ from sfumato.planning.aggregates.average import DIVISOR, AverageColumn
 from sfumato.planning.aggregates.others import all_of
 from sfumato.planning.derived_measurement import SumOfSteps
 from sfumato.planning.disjoint_conditions import conjuncts
-from sfumato.planning.measurements import Measurement, MeasurementSet, counts_everybody
+from sfumato.planning.measurements import Measurement, MeasurementSet
 from sfumato.planning.nested_conditions import simple_names
 from sfumato.planning.noise import fraction_of_fresh_budget, variance_of
 from sfumato.planning.plan import GroupPlan, Plan
@@ -76,7 +76,7 @@ def with_null_step(need: MeasurementSet, neighbours: Neighbours) -> MeasurementS
     The null count stands beside the other count and the sum, which share their noise.
     """
     found = _counted(need, neighbours)
-    if found is None or found.rows is need.selecting or _may_select(found.rows, need):
+    if found is None or found.rows is need.selecting:
         return need
     nulls, every = found.nulls, found.present.importance + found.rows.importance
     measured = {found.rows.name: nulls, found.present.name: replace(found.present, importance=every)}
@@ -113,11 +113,6 @@ def _counted(need: MeasurementSet, neighbours: Neighbours) -> _Counted | None:
         if _condition(rows) == _condition(known) == _condition(total)
     ]
     return min(found, key=lambda one: repr((one.rows.quantity, one.value)), default=None)
-
-
-def _may_select(rows: Measurement, need: MeasurementSet) -> bool:
-    """Whether a list of groups that nobody declared may be chosen by this number, so that it has to be measured."""
-    return need.keys is not None and rows.sensitivity.linf == 1 and counts_everybody(rows.quantity)
 
 
 def _condition(one: Measurement) -> list[str]:
