@@ -284,3 +284,19 @@ def test_nothing_changes_where_a_row_may_take_the_place_of_another_or_no_value_i
             "SELECT AVG(x) AS a FROM v",
         ):
             assert not database.prepare(sql, None, RequestedPrice("1")).plan.groups[0].sums
+
+
+@pytest.mark.parametrize("order", ["n", "d"])
+@pytest.mark.parametrize("beside", ["AVG(x)", "COUNT(*) FILTER (WHERE x > 3)"], ids=["null count", "steps"])
+def test_a_list_of_undeclared_groups_is_found_without_a_delta_by_any_number_of_people(
+    tmp_path: Path, order: str, beside: str
+) -> None:
+    """Groups are chosen by the number that ranks them, though another one could select them, too."""
+    people = np.arange(400)
+    rows = {"p": people, "x": people % 7, "t": [f"t{one % 2}" for one in people]}
+    columns = {"x": {"type": "integer", "bounds": [0, 9]}, "t": {"type": "text"}}
+    sql = "SELECT t, COUNT(DISTINCT p) AS d, COUNT(*) AS n, {} AS a FROM v GROUP BY t ORDER BY {} DESC LIMIT 1"
+    with opened(tmp_path, rows, {"rows_per_unit": 1, "columns": columns}, epsilon=100, delta=0, **_NONE) as database:
+        (row,) = database.ask(sql.format(beside, order), epsilon=60).rows()
+    assert row["t"] in ("t0", "t1")
+    assert abs(row[order] - 200) <= 5

@@ -268,16 +268,25 @@ def _with_lists(
 def _plans_of(private: PrivateQuery, ways: _Ways, wish: PriceTarget) -> tuple[Plan, ...]:
     plans = _plans_by(private, ways, wish)
     if ways.steps is not None:
-        steps = _plans_by(private, ways.steps, wish)  # what is more exact comes first
-        if prefers_steps(steps[0], plans[0], wish.max_loss):
+        steps = _possible_plans(private, ways.steps, wish)  # what is more exact comes first
+        if steps and prefers_steps(steps[0], plans[0], wish.max_loss):
             return (*steps, *plans)
     if ways.null_counts:
         # decided at a power of two, whose noise is known from other prices and texts
         about = wish.rounded
-        counted = [_plans_by(private, each, about)[0] for each in ways.null_counts]
+        possible = [(each, found[0]) for each in ways.null_counts if (found := _possible_plans(private, each, about))]
+        counted = [plan for _, plan in possible]
         best = best_null_counts(counted, _plans_by(private, ways, about)[0], wish.max_loss)
-        return plans if best is None else (*_plans_by(private, ways.null_counts[best], wish), *plans)
+        return plans if best is None else (*_plans_by(private, possible[best][0], wish), *plans)
     return plans
+
+
+def _possible_plans(private: PrivateQuery, ways: _Ways, wish: PriceTarget) -> tuple[Plan, ...]:
+    """Return the plans of another way to measure; none where it does not measure what a list of groups is chosen by."""
+    try:
+        return _plans_by(private, ways, wish)
+    except KeysNeedDelta:
+        return ()
 
 
 def _plans_by(private: PrivateQuery, ways: _Ways, wish: PriceTarget) -> tuple[Plan, ...]:
