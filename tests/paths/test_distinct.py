@@ -1,6 +1,7 @@
 """COUNT(DISTINCT …) of what is not a person, through SQL: near the truth, with bars and notes."""
 
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,17 @@ from scipy.stats import binom
 from tests.release.bars_clinic import holds, opened, released
 
 import sfumato
+from sfumato.accounting.event import Neighbours
+from sfumato.planning.aggregates.distinct_count import _limits, errs_less
+
+
+@pytest.mark.parametrize(("neighbours", "plain"), [(Neighbours.ADD_REMOVE, 10), (Neighbours.REPLACE, 24)])
+def test_the_method_is_the_one_of_earlier_versions_whose_answers_are_paid_for(
+    neighbours: Neighbours, plain: int
+) -> None:
+    """Version 0.14 counted so many rows of a person plainly, and matched more: another method is another charge."""
+    found = [most for most in range(2, 60) if not errs_less(_limits(most), Fraction(most), None, neighbours)]
+    assert found == list(range(2, plain + 1))
 
 
 @pytest.fixture(scope="module")

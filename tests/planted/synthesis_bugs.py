@@ -43,8 +43,8 @@ SYNTHESIS_BUGS: tuple[Bug, ...] = (
         _ROUNDS,
         (
             "synthesis/selecting.py",
-            "    return int(np.abs(exact - np.rint(model).astype(np.int64)).sum())\n",
-            "    return int(((exact - np.rint(model).astype(np.int64)) ** 2).sum())\n",
+            "    return int(np.abs(exact - rounded).sum())\n",
+            "    return int(((exact - rounded) ** 2).sum())\n",
         ),
     ),
     planned(

@@ -70,6 +70,11 @@ class MatchedCount:
         """
         return _wanted_gains(self._limit_chooser.rate, len(self.limits))
 
+    @property
+    def earlier_wanted_gain(self) -> int:
+        """The gain, per value of a limit, that every next limit needed up to version 0.14."""
+        return _earlier_wanted_gain(self._limit_chooser.rate, len(self.limits))
+
     def unserved(self, place: int, confidence: Fraction) -> int:
         """Return an upper bound, at this confidence, of the values that are not served within the chosen limit.
 
@@ -91,9 +96,9 @@ class MatchedCount:
 
         It holds for limits that were chosen by the gain of earlier versions, too: their answers are kept.
         """
-        rate, limits = self._limit_chooser.rate, len(self.limits)
-        wanted = max(self.wanted_gains[place], _earlier_wanted_gain(rate, limits))
-        return (wanted + permute_and_flip_margin(rate, limits, confidence) + 1) * self.limits[place] - 1
+        choice_margin = permute_and_flip_margin(self._limit_chooser.rate, len(self.limits), confidence)
+        wanted = max(self.wanted_gains[place], self.earlier_wanted_gain)
+        return (wanted + choice_margin + 1) * self.limits[place] - 1
 
     @property
     def _limit_chooser(self) -> PermuteAndFlip:

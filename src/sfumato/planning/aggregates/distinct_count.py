@@ -96,7 +96,7 @@ def errs_less(limits: tuple[int, ...], moved: Fraction, values: int | None, neig
     """Whether matching is the better choice, given how far one person moves the plain count, per cell they can be in.
 
     Compared are errors at 95 %, at epsilon = 1 for each cell: `plain`, whatever the data; `best`, of matching where one
-    value of each person is enough; `worst`, of matching where some limit is as likely as the next. No error is above
+    value of each person is enough; `worst`, of matching where a limit of 1 is as likely as the next. No error is above
     `values`. Matching costs at most worst / plain times the error of the plain count, which costs at most plain / best
     times that of matching: the smaller of the two factors decides.  Proof: proofs/matching.md, 7
 
@@ -109,10 +109,7 @@ def errs_less(limits: tuple[int, ...], moved: Fraction, values: int | None, neig
     """
     mechanism = MatchedCount(limits, 1, Fraction(1), neighbours)
     best = mechanism.noise(0).margin(_CONFIDENCE)
-    worst = max(
-        mechanism.noise(place).margin(_CONFIDENCE) + wanted * (limits[-1] - limits[place])
-        for place, wanted in enumerate(mechanism.wanted_gains)
-    )
+    worst = best + mechanism.earlier_wanted_gain * (limits[-1] - 1)  # another rule would not find answers paid for
     plain = Laplace(ceil(moved), moved, neighbours).margin(_CONFIDENCE)
     most = max(best, worst, plain) if values is None else values
     best, worst, plain = (min(error, most) + 1 for error in (best, worst, plain))  # 0 compares, too
