@@ -1,7 +1,7 @@
 """From a private query and a wish to a plan: everything is decided here, before any data is read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from sfumato.accounting.filter import Filter
@@ -196,6 +196,8 @@ class _Ways:
     """The same with conditions that contain others measured as steps."""
     null_counts: tuple["_Ways", ...] = ()
     """The same with rows where a column is NULL counted by themselves."""
+    preferred: dict[PriceTarget, int | None] = field(default_factory=dict, compare=False)
+    """Which of these is the best, by the rounded wish."""
 
 
 KnownNeeds = dict[tuple[bool, bool], tuple[tuple[_Ways, ...], ...]]
@@ -271,14 +273,19 @@ def _plans_of(private: PrivateQuery, ways: _Ways, wish: PriceTarget) -> tuple[Pl
         steps = _possible_plans(private, ways.steps, wish)  # what is more exact comes first
         if steps and prefers_steps(steps[0], plans[0], wish.max_loss):
             return (*steps, *plans)
-    if ways.null_counts:
-        # decided at a power of two, whose noise is known from other prices and texts
-        about = wish.rounded
-        possible = [(each, found[0]) for each in ways.null_counts if (found := _possible_plans(private, each, about))]
-        counted = [plan for _, plan in possible]
-        best = best_null_counts(counted, _plans_by(private, ways, about)[0], wish.max_loss)
-        return plans if best is None else (*_plans_by(private, possible[best][0], wish), *plans)
-    return plans
+    best = _preferred_null_counts(private, ways, replace(wish.rounded, goal=None)) if ways.null_counts else None
+    return plans if best is None else (*_plans_by(private, ways.null_counts[best], wish), *plans)
+
+
+def _preferred_null_counts(private: PrivateQuery, ways: _Ways, about: PriceTarget) -> int | None:
+    """Return the best way to count rows without a value, decided once for all prices between two powers of two."""
+    if about not in ways.preferred:
+        found = [(at, _possible_plans(private, each, about)) for at, each in enumerate(ways.null_counts)]
+        possible = [(at, plans[0]) for at, plans in found if plans]
+        apart = _plans_by(private, ways, about)[0]
+        best = best_null_counts([plan for _, plan in possible], apart, about.max_loss)
+        ways.preferred[about] = None if best is None else possible[best][0]
+    return ways.preferred[about]
 
 
 def _possible_plans(private: PrivateQuery, ways: _Ways, wish: PriceTarget) -> tuple[Plan, ...]:
