@@ -2,23 +2,17 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 from random import Random
 
 import pyarrow as pa
 import pytest
 from tests.engines.engines import engine_under_law
+from tests.engines.planned import plan_of, without_hidden_columns
 
-from sfumato.accounting.loss import PrivacyLoss
-from sfumato.analysis.analyse import analyse
 from sfumato.engines.aggregates import BucketWeights
 from sfumato.engines.engine import Engine
 from sfumato.engines.sql.statements import Statements
-from sfumato.language.rel_nodes import FilterNode, ProjectNode, RelNode, ScanNode
 from sfumato.planning.plan import Plan
-from sfumato.planning.planner import make_plan, parse_price_target
-from sfumato.policy.reading import read_policy
-from sfumato.query.parse import parse
 
 pytestmark = pytest.mark.usefixtures("every_engine")
 
@@ -73,25 +67,6 @@ def engine(every_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
     opened.close()
 
 
-def _plan(engine: Engine, sql: str) -> Plan:
-    query = parse(sql, engine.catalog)
-    with engine.public.one_question():
-        private = analyse(query, engine.catalog, engine.public)
-    budget = read_policy({**POLICY, "source": "duckdb:nowhere.duckdb"}).budget
-    wish = parse_price_target(1, None, None, query.options, budget, PrivacyLoss(budget.epsilon, budget.delta))
-    return make_plan(private, wish)
-
-
-def _uncounted(flow: RelNode) -> RelNode:
-    """Return the flow as if the copy knew no counts."""
-    match flow:
-        case ScanNode():
-            return replace(flow, counted=())
-        case FilterNode() | ProjectNode():
-            return replace(flow, source=_uncounted(flow.source))
-    raise AssertionError(type(flow))
-
-
 def _held(engine: Engine, plan: Plan) -> tuple[list[str], list[list[list[int]]]]:
     job = engine.prepare(plan)
     assert isinstance(job, Statements)
@@ -103,9 +78,8 @@ def _held(engine: Engine, plan: Plan) -> tuple[list[str], list[list[list[int]]]]
 
 @pytest.mark.parametrize("sql", [*BY_THE_COPY, *COUNTED_FROM_TWO_ON, *COUNTED])
 def test_counts_of_the_copy_give_the_weights_that_counting_gives(engine: Engine, sql: str) -> None:
-    plan = _plan(engine, sql)
-    (one,) = plan.groups
-    counting = replace(plan, groups=(replace(one, group=replace(one.group, rows=_uncounted(one.group.rows))),))
+    plan = plan_of(engine, POLICY, sql)
+    counting = without_hidden_columns(plan, "counted")
     (texts, held), (slow_texts, slow_held) = _held(engine, plan), _held(engine, counting)
     assert ["OVER" in text for text in texts] == [sql not in BY_THE_COPY] * len(texts)
     assert ["> 1" in text for text in texts] == [sql in COUNTED_FROM_TWO_ON] * len(texts)
@@ -115,7 +89,7 @@ def test_counts_of_the_copy_give_the_weights_that_counting_gives(engine: Engine,
 
 
 def test_a_person_of_several_rows_weighs_as_much_as_one_of_one(engine: Engine) -> None:
-    plan = _plan(engine, "SELECT MEDIAN(paid) FROM sales")
+    plan = plan_of(engine, POLICY, "SELECT MEDIAN(paid) FROM sales")
     _, ((_, places, weights),) = _held(engine, plan)
     weight = plan.groups[0].chosen[0].weight
     paid = defaultdict(list)
@@ -140,8 +114,10 @@ def test_who_has_one_row_at_most_has_no_counts(engine: Engine) -> None:
 @pytest.mark.parametrize("times", [10**15, 10**32])
 def test_quantiles_are_in_their_cells_where_keys_are_beyond_64_bits(engine: Engine, times: int) -> None:
     """One such key of one person would otherwise make the answer fail, after the charge."""
-    plan = _plan(
-        engine, "SELECT paid * TIMES + price AS k, MEDIAN(price) FROM sales GROUP BY k".replace("TIMES", str(times))
+    plan = plan_of(
+        engine,
+        POLICY,
+        "SELECT paid * TIMES + price AS k, MEDIAN(price) FROM sales GROUP BY k".replace("TIMES", str(times)),
     )
     (group,) = engine.run(engine.prepare(plan)).groups
     (held,) = group.held.values()

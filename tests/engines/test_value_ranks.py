@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from random import Random
@@ -10,17 +9,11 @@ from random import Random
 import pyarrow as pa
 import pytest
 from tests.engines.engines import engine_under_law
+from tests.engines.planned import plan_of, without_hidden_columns
 
-from sfumato.accounting.loss import PrivacyLoss
-from sfumato.analysis.analyse import analyse
 from sfumato.engines.aggregates import GroupAggregates
 from sfumato.engines.engine import Engine
 from sfumato.engines.sql.statements import Statements
-from sfumato.language.rel_nodes import FilterNode, JoinNode, MaterializedNode, ProjectNode, RelNode, ScanNode
-from sfumato.planning.plan import Plan
-from sfumato.planning.planner import make_plan, parse_price_target
-from sfumato.policy.reading import read_policy
-from sfumato.query.parse import parse
 
 pytestmark = pytest.mark.usefixtures("every_engine")
 
@@ -92,30 +85,6 @@ def engine(every_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
     opened.close()
 
 
-def _plan(engine: Engine, sql: str) -> Plan:
-    query = parse(sql, engine.catalog)
-    with engine.public.one_question():
-        private = analyse(query, engine.catalog, engine.public)
-    budget = read_policy({**POLICY, "source": "duckdb:nowhere.duckdb"}).budget
-    return make_plan(
-        private, parse_price_target(1, None, None, query.options, budget, PrivacyLoss(budget.epsilon, budget.delta))
-    )
-
-
-def _unnumbered(flow: RelNode) -> RelNode:
-    """Return the flow as if the copy had no numbers."""
-    match flow:
-        case ScanNode():
-            return replace(flow, numbered=())
-        case JoinNode(_, left, right):
-            return replace(flow, left=_unnumbered(left), right=_unnumbered(right))
-        case FilterNode() | ProjectNode():
-            return replace(flow, source=_unnumbered(flow.source))
-        case MaterializedNode():
-            return flow
-    raise AssertionError(type(flow))
-
-
 def _shown(group: GroupAggregates) -> dict[object, list[int]]:
     return {key: [int(values[at]) for values in group.columns.values()] for at, key in enumerate(group.keys)}
 
@@ -127,10 +96,10 @@ def _people(group: GroupAggregates) -> dict[object, int] | None:
 
 @pytest.mark.parametrize("sql", [*BY_A_FILTER, *BY_BITS, *BY_RANK])
 def test_numbers_keep_the_cells_that_ranking_keeps(engine: Engine, sql: str) -> None:
-    plan = _plan(engine, sql)
+    plan = plan_of(engine, POLICY, sql)
     (one,) = plan.groups
     assert one.group.contribution.bound_groups
-    ranked = replace(plan, groups=(replace(one, group=replace(one.group, rows=_unnumbered(one.group.rows))),))
+    ranked = without_hidden_columns(plan, "numbered")
     jobs = [engine.prepare(each) for each in (plan, ranked)]
     texts = [job.statements[0] or "" for job in jobs if isinstance(job, Statements)]
     assert ["dense_rank" in text for text in texts] == [sql in BY_RANK, True]
@@ -152,7 +121,7 @@ def test_the_cells_of_a_person_that_count_are_those_with_the_least_hashes(engine
         draws = {shop: sha256(f"{person:X}:{len(shop.encode())}:{shop}".encode()).digest() for shop in visited}
         first = sorted(draws, key=draws.__getitem__)[:KEPT]
         expected.update(shop for shop in visited if shop in first)
-    (group,) = engine.run(engine.prepare(_plan(engine, PLAIN))).groups
+    (group,) = engine.run(engine.prepare(plan_of(engine, POLICY, PLAIN))).groups
     assert {key[0]: values[0] for key, values in _shown(group).items() if values[0]} == dict(expected)  # type: ignore[index]
 
 

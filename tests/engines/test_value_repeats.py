@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
@@ -12,21 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.engines.engines import DuckDBUnderLaw
+from tests.engines.planned import plan_of, without_hidden_columns
 from tests.engines.test_incremental_refresh import TABLES as FILES
 from tests.engines.test_incremental_refresh import VISITS, Place
 
 import sfumato
-from sfumato.accounting.loss import PrivacyLoss
-from sfumato.analysis.analyse import analyse
 from sfumato.engines.aggregates import GroupAggregates
 from sfumato.engines.engine import Engine
 from sfumato.engines.sql.names import RANK, quoted, value_multiplicity_column
 from sfumato.engines.sql.statements import Statements
-from sfumato.language.rel_nodes import FilterNode, JoinNode, MaterializedNode, ProjectNode, RelNode, ScanNode
-from sfumato.planning.plan import Plan
-from sfumato.planning.planner import make_plan, parse_price_target
-from sfumato.policy.reading import read_policy
-from sfumato.query.parse import parse
 
 COLUMNS = {
     "who": {"type": "integer"},
@@ -82,29 +75,6 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     opened.close()
 
 
-def _plan(engine: Engine, sql: str) -> Plan:
-    query = parse(sql, engine.catalog)
-    with engine.public.one_question():
-        private = analyse(query, engine.catalog, engine.public)
-    budget = read_policy({**POLICY, "source": "duckdb:nowhere.duckdb"}).budget
-    return make_plan(
-        private, parse_price_target(1, None, None, query.options, budget, PrivacyLoss(budget.epsilon, budget.delta))
-    )
-
-
-def _as_in_an_old_copy(flow: RelNode) -> RelNode:
-    match flow:
-        case ScanNode():
-            return replace(flow, multiplied=())
-        case JoinNode(_, left, right):
-            return replace(flow, left=_as_in_an_old_copy(left), right=_as_in_an_old_copy(right))
-        case FilterNode() | ProjectNode():
-            return replace(flow, source=_as_in_an_old_copy(flow.source))
-        case MaterializedNode():
-            return flow
-    raise AssertionError(type(flow))
-
-
 def _shown(group: GroupAggregates) -> dict[object, list[int]]:
     columns = [*group.columns.values(), *([] if group.units is None else [group.units])]
     return {key: [int(values[at]) for values in columns] for at, key in enumerate(group.keys)}
@@ -112,10 +82,10 @@ def _shown(group: GroupAggregates) -> dict[object, list[int]]:
 
 @pytest.mark.parametrize("sql", [*BY_A_FILTER, *IN_PART, *BY_IDS])
 def test_people_are_counted_as_by_their_ids(engine: Engine, sql: str) -> None:
-    plan = _plan(engine, sql)
+    plan = plan_of(engine, POLICY, sql)
     (one,) = plan.groups
     assert not one.group.public_keys
-    old = replace(plan, groups=(replace(one, group=replace(one.group, rows=_as_in_an_old_copy(one.group.rows))),))
+    old = without_hidden_columns(plan, "multiplied")
     jobs = [engine.prepare(each) for each in (plan, old)]
     texts = [job.statements[0] or "" for job in jobs if isinstance(job, Statements)]
     assert ["DISTINCT" in text for text in texts] == [sql not in BY_A_FILTER, True]
