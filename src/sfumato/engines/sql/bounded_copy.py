@@ -48,7 +48,22 @@ from sfumato.planning.bounding.truncation import CUT
 from sfumato.policy.policy import Column, ColumnType, OwnerPair, Table, UnitColumn, UnitPath, fold_name
 from sfumato.policy.tables import REMOVED_ROWS
 
-_STAGED = ("rows", "found", "units", "pairs", "owners", "crowded", "chosen", "lost", "arrived", "known", "people")
+_STAGED = (
+    "rows",
+    "found",
+    "units",
+    "pairs",
+    "owners",
+    "crowded",
+    "chosen",
+    "lost",
+    "arrived",
+    "known",
+    "people",
+    "concerned",
+    "numbered",
+    "numbers",
+)
 """Every intermediate table that there may be, but the keys of columns and those of parts."""
 _IN_PARTS = ("bounded", "counts", "cut")
 """Intermediate tables of which there is one for each part, where there are several."""
