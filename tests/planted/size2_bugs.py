@@ -44,8 +44,8 @@ SIZE2_BUGS: tuple[Bug, ...] = (
         _REFRESH,
         (
             "engines/sql/bounded_copy.py",
-            "if (unit := unit_column(table)) is not None and build.new_files(table.name):",
-            "if (unit := unit_column(table)) is not None and not build.new_files(table.name):",
+            "build.new_files(table.name) and had_rows(build, table):",
+            "not build.new_files(table.name):",
         ),
     ),
 )

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from sfumato.engines.sql.bounding.person_numbers import (
     STAGED_NUMBER,
+    had_rows,
     number_of_unit,
     numbers_people,
     stage_numbers,
@@ -49,8 +50,7 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
             kept, joined = ["owners.id AS id", *kept], f"JOIN {build.stage('owners')} AS owners ON p.u = owners.k"
             kept += [f"owners.{STAGED_NUMBER} AS {STAGED_NUMBER}"] if numbered and arrived is None else []
     if numbered and arrived is not None:
-        people = "units" if isinstance(table.unit, UnitColumn) else "owners"
-        joined += f" JOIN {stage_numbers(build, table)} AS numbers ON numbers.id = {people}.id"
+        joined += f" JOIN {stage_numbers(build, table)} AS numbers ON numbers.id = units.id"
         kept.append(f"numbers.{STAGED_NUMBER} AS {STAGED_NUMBER}")
     parted = None if key is None else bounding_of(dialect, ByWindow).rank_partitions
     if parted is not None:
@@ -289,7 +289,7 @@ def _concerned(build: Building, table: Table, key: Column) -> tuple[Sequence[Par
     """
     arrived, parts = build.new_files(table.name) or (), build.parts(table.name)
     apart = all(part in parts for part in arrived)
-    if apart and not build.rows(select("u", build.stage("known"), where="u IS NOT NULL", limit=1)):
+    if apart and not had_rows(build, table):
         parts = arrived
 
     def among(part: Part) -> str:

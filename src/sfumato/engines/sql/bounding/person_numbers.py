@@ -9,8 +9,8 @@ from sfumato.engines.build_catalog import counted_columns
 from sfumato.engines.sql.build_protocol import Building
 from sfumato.engines.sql.builder import exists, select, union_all
 from sfumato.engines.sql.dialect import ByWindow, Dialect, bounding_of
-from sfumato.engines.sql.names import PATH_UNIT, PERSON
-from sfumato.policy.policy import Table, UnitColumn, UnitPath
+from sfumato.engines.sql.names import PERSON
+from sfumato.policy.policy import Table, UnitColumn
 
 STAGED_NUMBER = "person"
 """What the number is called in intermediate tables."""
@@ -33,27 +33,26 @@ def stage_numbers(build: Building, table: Table) -> str:
 
     Those who are in the copy before have theirs, and the others the next ones, so that there are few gaps.
     """
-    people = select("id", build.stage("units"), where="id IS NOT NULL")
-    if isinstance(table.unit, UnitPath):
-        found = f"{build.stage('found')} AS f JOIN {build.stage('owners')} AS o ON f.u = o.k"
-        people = select("DISTINCT o.id AS id", found)
-    build.create_table_as(build.stage("concerned"), people)
-    quoted, before, known = build.dialect.quote_identifier, build.before(table.name), build.stage("numbered")
-    number, concerned = quoted(PERSON), build.stage("concerned")
-    same = f"b.{quoted(table.unit.column if isinstance(table.unit, UnitColumn) else PATH_UNIT)}"
-    nobody = isinstance(table.unit, UnitColumn) and not build.rows(
-        select("u", build.stage("known"), where="u IS NOT NULL", limit=1)
-    )
-    theirs = "FALSE" if nobody else exists(f"{concerned} AS c", f"c.id = {same}")
-    build.create_table_as(
-        known,
-        select(f"{same} AS id, min(b.{number}) AS {STAGED_NUMBER}", f"{before} AS b", where=theirs, group_by=same),
-    )
+    if not isinstance(table.unit, UnitColumn):  # where a path leads to people, everything is read again
+        raise AssertionError("its rows say themselves whose they are")
+    number, before = build.dialect.quote_identifier(PERSON), build.before(table.name)
+    same, units, known = f"b.{build.dialect.quote_identifier(table.unit.column)}", build.stage("units"), "numbered"
+    theirs = exists(f"{units} AS c", f"c.id = {same}") if had_rows(build, table) else "FALSE"
+    listed = [f"{same} AS id", f"min(b.{number}) AS {STAGED_NUMBER}"]
+    build.create_table_as(build.stage(known), select(listed, f"{before} AS b", where=theirs, group_by=same))
     ((most,),) = build.rows(select(f"coalesce(max({number}), 0)", before))
     new = select(
         f"c.id AS id, CAST({int(most)} + {build.dialect.row_number([], [])} AS {_TYPE}) AS {STAGED_NUMBER}",
-        f"{concerned} AS c",
-        where=f"NOT {exists(f'{known} AS k', 'k.id = c.id')}",
+        f"{units} AS c",
+        where=["c.id IS NOT NULL", f"NOT {exists(f'{build.stage(known)} AS k', 'k.id = c.id')}"],
     )
-    build.create_table_as(build.stage("numbers"), union_all([select(f"id, {STAGED_NUMBER}", known), new]))
-    return build.stage("numbers")
+    numbers = build.stage("numbers")
+    build.create_table_as(numbers, union_all([select(f"id, {STAGED_NUMBER}", build.stage(known)), new]))
+    return numbers
+
+
+def had_rows(build: Building, table: Table) -> bool:
+    """Whether somebody to whom rows arrived has some in the copy before, or may have."""
+    if not isinstance(table.unit, UnitColumn):
+        return True
+    return bool(build.rows(select("u", build.stage("known"), where="u IS NOT NULL", limit=1)))
