@@ -4,6 +4,7 @@ from tests.planted.bug import Bug, planned
 
 _LISTS = "tests/engines/test_bucket_lists.py"
 _REFRESH = "tests/engines/test_incremental_refresh.py"
+_WEIGHTS = "tests/engines/test_row_weights.py"
 _PAIRS = "tests/engines/test_matched_pairs.py"
 
 SIZE2_BUGS: tuple[Bug, ...] = (
@@ -32,6 +33,24 @@ SIZE2_BUGS: tuple[Bug, ...] = (
             "engines/sql/bucket_lists.py",
             "weights = np.array([one.weight // max(own, 1) for own in range(1 << bits)], dtype=np.int64)",
             "weights = np.array([one.weight for own in range(1 << bits)], dtype=np.int64)",
+        ),
+    ),
+    planned(
+        "every row of a person has the whole weight of the person where arrays are added up",
+        _WEIGHTS,
+        (
+            "engines/sql/row_weights.py",
+            "weights = _parts(weight, own)",
+            "weights = _parts(weight, np.minimum(own, 1))",
+        ),
+    ),
+    planned(
+        "two people have one number after a refresh",
+        _REFRESH,
+        (
+            "engines/sql/bounding/person_numbers.py",
+            "CAST({int(most)} + {build.dialect.row_number([], [])}",
+            "CAST({build.dialect.row_number([], [])}",
         ),
     ),
     planned(
