@@ -15,7 +15,13 @@ from tests.paths.worlds import a_world, policy, write
 
 import sfumato
 from sfumato import diagnostics
-from sfumato.engines.duckdb.connection import closed_connection, execute, execute_in_columns, execute_in_parts
+from sfumato.engines.duckdb.connection import (
+    closed_connection,
+    execute,
+    execute_in_batches,
+    execute_in_columns,
+    execute_in_parts,
+)
 from sfumato.engines.engine import Limits
 from sfumato.errors import BadParameter, EngineFailed
 
@@ -105,6 +111,7 @@ KINDS: dict[str, Callable[[Any, str], object]] = {
     "rows": execute,
     "columns": execute_in_columns,
     "parts": lambda connection, statement: list(execute_in_parts(connection, statement)),
+    "batches": lambda connection, statement: list(execute_in_batches(connection, statement)),
 }
 
 

@@ -64,12 +64,10 @@ def execute_in_columns(connection: duckdb.DuckDBPyConnection, statement: str) ->
 
 def execute_in_batches(connection: duckdb.DuckDBPyConnection, statement: str) -> Iterator["pa.RecordBatch"]:
     """Run one query and give its rows some at a time, in Arrow's columns; failures are as in `execute`."""
-    import pyarrow as pa
-
     try:
         yield from connection.sql(statement).to_arrow_reader(_BATCH_ROWS)
         return
-    except (*_FAILURES, RuntimeError, pa.ArrowException) as error:
+    except (*_FAILURES, RuntimeError, ValueError) as error:
         record_engine_failure(error, statement)
     raise EngineFailed()
 

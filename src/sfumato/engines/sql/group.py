@@ -162,7 +162,7 @@ def _rows_sql(plan: GroupPlan, one: PlannedSelection, form: RowForm, tables: Tab
     """Return the statement of rows that count in what is chosen: their values and what is beside them."""
     group = replace(plan.group, rows=form.rows)
     one = replace(one, quantity=replace(one.quantity, arguments=(form.value,)))
-    beside = {} if form.beside is None else {_BESIDE: form.beside}
+    beside = {} if form.second_column is None else {_BESIDE: form.second_column}
     bounded = _bounded(replace(plan, group=group, measured=(), chosen=(one,)), tables, dialect, beside)
     value = bounded.used.names[form.value]
     present = [f"{value} IS NOT NULL"]

@@ -70,7 +70,7 @@ class RowForm:
     listed: bool
 
     @property
-    def beside(self) -> Scalar | None:
+    def second_column(self) -> Scalar | None:
         """The column beside the value."""
         return self.own or self.person
 
