@@ -82,7 +82,7 @@ def _least(
         return value if value == value else inf
 
     grid = [low + (_MAX_LOG_ORDER - low) * k / points for k in range(points + 1)]
-    values = [_at(place) for place in grid]
+    values = [_at(point) for point in grid]
     best = min(range(points + 1), key=values.__getitem__)
     left, right = grid[max(best - 1, 0)], grid[min(best + 1, points)]
     for _ in range(_SEARCH_STEPS if points == _GRID_POINTS else points):

@@ -118,11 +118,11 @@ def _direction_curves(parts: EventParts) -> list[Curves]:
 def _leader(composed: Sequence[Composition], delta: float, epsilon: float | None) -> tuple[int, float]:
     """Return the direction that decides, and how far apart its bounds are: on delta, or on epsilon at `delta`."""
     if epsilon is not None:
-        bounds = [one.delta_bounds(epsilon) for one in composed]
+        bounds = [curve.delta_bounds(epsilon) for curve in composed]
         leader = int(np.argmax([high for _, high in bounds]))
         low, high = bounds[leader]
         return leader, (high - low) / high if high > 0 else 0.0
-    highs = [_crossing(one, 1, delta) for one in composed]
+    highs = [_crossing(curve, 1, delta) for curve in composed]
     leader = int(np.argmax(highs))
     return leader, 1 - _crossing(composed[leader], 0, delta) / highs[leader]
 
@@ -196,8 +196,8 @@ def directions(event: Event, *, alone: bool = False) -> Directions:
             return _compose_inside(event)
         case Parallel(events):
             members = [directions(inner) for inner in events]
-            ahead = worst(tuple(one for one, _ in members))
-            symmetric = all(one is other for one, other in members)
+            ahead = worst(tuple(member for member, _ in members))
+            symmetric = all(member is other for member, other in members)
             return ahead, ahead if symmetric else worst(tuple(other for _, other in members))
         case TruncatedPoissonSampled():
             return _truncated(event)
@@ -225,8 +225,8 @@ def _truncated(event: TruncatedPoissonSampled) -> Directions:
     swapped = directions(PoissonSampled(Fraction(float_above(cut.most_rate)), group_event(inner, 2)))
     shares = math.nextafter(float(cut.least), 0.0), min(1.0, float_above(cut.most))
     ahead, back = (
-        Bracketed((Labelled(one, other, *shares),), (below,))
-        for one, other, below in zip(whole, swapped, rare, strict=True)
+        Bracketed((Labelled(first, other, *shares),), (below,))
+        for first, other, below in zip(whole, swapped, rare, strict=True)
     )
     return ahead, back
 
