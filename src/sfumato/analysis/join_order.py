@@ -100,12 +100,12 @@ def join_in_order(joins: InnerJoins, analyse: Callable[[Relation], Analysed], jo
     )
     waiting = [(leaf, analyse(leaf)) for leaf in public]
     while waiting:
-        near = [place for place, (leaf, _) in enumerate(waiting) if _is_looked_up(leaf, best)]
+        near = [index for index, (leaf, _) in enumerate(waiting) if _is_looked_up(leaf, best)]
         tried: list[tuple[int, JoinedRows]] = []
         refusal: Refusal | None = None
-        for place in near or range(len(waiting)):
+        for index in near or range(len(waiting)):
             try:
-                tried.append((place, _joined(best, *waiting[place], joins, join)))
+                tried.append((index, _joined(best, *waiting[index], joins, join)))
             except Refusal as failure:
                 refusal = refusal or failure
                 continue
@@ -113,8 +113,8 @@ def join_in_order(joins: InnerJoins, analyse: Callable[[Relation], Analysed], jo
                 break  # it multiplies nothing, so that no order is better
         if not tried and refusal is not None:
             raise refusal
-        place, best = min(tried, key=lambda one: one[1].rows_per_person)
-        del waiting[place]
+        index, best = min(tried, key=lambda attempt: attempt[1].rows_per_person)
+        del waiting[index]
     return best
 
 
@@ -133,7 +133,7 @@ def _best(candidates: Sequence[Callable[[], JoinedRows]]) -> JoinedRows:
             refusal = refusal or failure
     if not found and refusal is not None:
         raise refusal
-    return min(found, key=lambda one: one.rows_per_person)
+    return min(found, key=lambda rows: rows.rows_per_person)
 
 
 def _chain(
@@ -178,9 +178,9 @@ def _narrowed(joins: InnerJoins) -> tuple[list[Relation], tuple[Expression, ...]
     A table that only one other public table is compared with is joined with it: its conditions choose that one's rows.
     """
     tables, left = list(joins.public), list(joins.conditions)
-    for place, table in enumerate(tables):
+    for index, table in enumerate(tables):
         own = [part for part in left if sources(part) and sources(part) <= visible_labels(table)]
-        tables[place] = Filter(table, conjunction(tuple(own))) if own else table
+        tables[index] = Filter(table, conjunction(tuple(own))) if own else table
         left = [part for part in left if part not in own]
     merged = True
     while merged:

@@ -135,10 +135,10 @@ class _Conditions:
                     return self._traced_item({item.name: item.scalar for item in items}, name, source)
                 case AggregateNode(source, own, keys, measures) if own == label:
                     least = {
-                        one.name: one.aggregate.arguments[0]
-                        for one in measures
-                        if one.aggregate.function is Aggregation.MIN
-                        and one.aggregate.where is None
+                        measure.name: measure.aggregate.arguments[0]
+                        for measure in measures
+                        if measure.aggregate.function is Aggregation.MIN
+                        and measure.aggregate.where is None
                         and isinstance(source, ScanNode)
                     }
                     if name in least:

@@ -28,8 +28,8 @@ class DeferredCells:
             waiting.append(first)
             first = first._before
         cells = first._resolved(None)
-        for one in reversed(waiting):
-            cells = one._resolved(cells)
+        for node in reversed(waiting):
+            cells = node._resolved(cells)
         return cells
 
     def _resolved(self, before: KnownCells) -> KnownCells:
@@ -80,5 +80,5 @@ class PossibleCells(Mapping[Computation, tuple[Cell, ...]]):
     @staticmethod
     def merged(*several: "PossibleCells") -> "PossibleCells":
         """Return those of several relations as one."""
-        known = dict(chain.from_iterable(one._known.items() for one in several))
-        return PossibleCells(known, frozenset().union(*(one.too_many for one in several)))
+        known = dict(chain.from_iterable(cells._known.items() for cells in several))
+        return PossibleCells(known, frozenset().union(*(cells.too_many for cells in several)))

@@ -13,7 +13,7 @@ _Known = Mapping[tuple[str, str], Expression]
 def whole_days(answer: Project) -> frozenset[int]:
     """Return the places of the columns that begin a month, a week or another span of whole days."""
     known = {(label, name): expression for label, name, expression in _computed_columns(answer.source)}
-    return frozenset(place for place, item in enumerate(answer.items) if _is_day(item.expression, known))
+    return frozenset(index for index, item in enumerate(answer.items) if _is_day(item.expression, known))
 
 
 def _is_day(expression: Expression, known: _Known) -> bool:
