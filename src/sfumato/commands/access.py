@@ -76,9 +76,9 @@ def list_grants(policy: Path) -> None:
     with closing(Grants(read_policy(policy), policy)) as held:
         granted, begun = (held.all(), held.sessions()) if held.exists() else ((), ())
     tokens = grid(["account", "token", "since", "expires", "last used"])
-    for one in granted:
-        expires = "never" if one.expires is None else time_text(one.expires)
-        tokens.add_row(one.person or one.account or "owner", one.label, one.since[:16], expires, time_text(one.used))
+    for row in granted:
+        expires = "never" if row.expires is None else time_text(row.expires)
+        tokens.add_row(row.person or row.account or "owner", row.label, row.since[:16], expires, time_text(row.used))
     sessions = grid(["account", "console session", "since", "last used", "address"])
     for session in begun:
         began, used = time_text(session.began), time_text(session.used)
