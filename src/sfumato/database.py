@@ -170,18 +170,18 @@ class Database:
         self._check_open()
         engine, free = self.engine, RequestedPrice()
         read = self._preparation.analyse_all(questions, engine)
-        paid = [place for place, query in enumerate(read) if query.private.groups]
+        paid = [index for index, query in enumerate(read) if query.private.groups]
         price = workload_price(RequestedPrice(epsilon, within, share, delta), weights, len(read), paid)
         found: dict[int, Release] = {}
         if paid:
-            asked = self._preparation.prepare_workload([read[place] for place in paid], price, key, engine)
+            asked = self._preparation.prepare_workload([read[index] for index in paid], price, key, engine)
             if asked.plan.event is not None:
                 found = dict(zip(paid, self._answer(asked, key, tell), strict=True))
         return [
-            found[place]
-            if place in found
+            found[index]
+            if index in found
             else self._free(self._preparation.prepare_analysed(query, free, None, engine))
-            for place, query in enumerate(read)
+            for index, query in enumerate(read)
         ]
 
     def _answer(self, asked: Prepared, key: str | None, tell: Progress) -> list[Release]:
@@ -208,7 +208,7 @@ class Database:
             failure = afforded(self.payer.ledger, self.account, *wanted)
         else:
             shown = self._shown(asked, *fresh[0]) if fresh else self._open_stored(asked, stored)
-            return [replace(one, repeated=not fresh) for one in shown]
+            return [replace(answer, repeated=not fresh) for answer in shown]
         raise failure  # with what the rest of the budget would buy
 
     def explain(
