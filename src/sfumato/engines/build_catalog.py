@@ -164,7 +164,7 @@ def _other_keys(columns: Sequence[Column], most: int) -> list[Column]:
             column.unique or column.bounds_chosen or len(cells or range(most + 1)) <= most
         ):
             found.append((_OTHERS.index(column.type) > 0, cells is None, column))
-    return [column for *_, column in sorted(found, key=lambda one: one[:2])]
+    return [column for *_, column in sorted(found, key=lambda entry: entry[:2])]
 
 
 def counted_columns(table: DeclaredTable) -> list[Column]:

@@ -113,7 +113,7 @@ class _Building:
                 execute(connection, f"ATTACH ':memory:' AS {SCRATCH}")  # what does not fit after all is spilled
                 build = replace(build, staging=SCRATCH)
             write_shape(
-                connection, [one for table in policy.tables for one in build_table(build, table, self.progress)]
+                connection, [entry for table in policy.tables for entry in build_table(build, table, self.progress)]
             )
             if policy.cohort is not None:
                 cohorts = write_cohorts(build, self.folder / KEPT, self.kept_cohorts)

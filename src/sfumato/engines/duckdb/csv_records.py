@@ -188,19 +188,19 @@ def _header(buffer: bytes, written: CsvFormat) -> tuple[_Form, int, int]:
         form, start, line = _header(buffer[separator.end() :], written)
         return form, start + separator.end(), line + 1
     quoted = False
-    place = 0
-    for place, byte in enumerate(buffer):  # noqa: B007
+    index = 0
+    for index, byte in enumerate(buffer):  # noqa: B007
         if byte == _QUOTE:
             quoted = not quoted
         elif byte in (_LF, _CR) and not quoted:
             break
     else:
-        place = len(buffer)
-        if quoted or place >= _MAX_HEADER_BYTES:
+        index = len(buffer)
+        if quoted or index >= _MAX_HEADER_BYTES:
             raise Malformed("its first record does not end", 1)
-    end = _CR if buffer[place : place + 1] == b"\r" and buffer[place + 1 : place + 2] != b"\n" else _LF
-    after = place + (2 if buffer[place : place + 2] == b"\r\n" else 1)
-    first = buffer[:place]
+    end = _CR if buffer[index : index + 1] == b"\r" and buffer[index + 1 : index + 2] != b"\n" else _LF
+    after = index + (2 if buffer[index : index + 2] == b"\r\n" else 1)
+    first = buffer[:index]
     try:
         names = tuple(next(csv.reader([first.decode()], strict=True, delimiter=written.delimiter), ()))
     except UnicodeDecodeError:

@@ -154,7 +154,7 @@ class Frames:
         """Return the public side of every frame: names and number of columns and rows. No value is looked at."""
         frames = {fold_name(name): _frame(frame) for name, frame in self._frames.items()}
         return [
-            [name, [str(one) for one in frame.names], len(frame)] for name, frame in sorted(frames.items()) if frame
+            [name, [str(level) for level in frame.names], len(frame)] for name, frame in sorted(frames.items()) if frame
         ]
 
     def _found(self, table: Table) -> _Frame:

@@ -54,7 +54,7 @@ class DuckDBTables:
         """Take the tables of a copy; `elsewhere`: the private ones lie in another engine, which numbered their rows."""
         self._elsewhere = elsewhere
         self._policy = policy
-        self._copied = {fold_name(one.name): one for one in copied}
+        self._copied = {fold_name(table.name): table for table in copied}
         self._run = run
 
     def relations(self) -> tuple[dict[str, str], dict[str, str]]:

@@ -41,7 +41,7 @@ def text_sql(text: str) -> str:
 def _cased(name: str) -> Form:
     def form(_: Scalar, arguments: list[str]) -> str:
         plain = f'{name}(v COLLATE "C")'
-        others = ", ".join(literal(each) for each in letters(name))
+        others = ", ".join(literal(letter) for letter in letters(name))
         return let(
             f"CASE WHEN octet_length(v) = length(v) THEN {plain} ELSE translate({plain}, {others}) END", v=arguments[0]
         )

@@ -147,7 +147,11 @@ def _rows(table: Any) -> list[tuple[Any, ...]]:
 
 def _column(column: Any) -> list[Any]:
     values = column.to_pylist()
-    return [None if one is None else int(one) for one in values] if str(column.type).startswith("decimal") else values
+    return (
+        [None if value is None else int(value) for value in values]
+        if str(column.type).startswith("decimal")
+        else values
+    )
 
 
 def _in_columns(frame: Any, keys: int | None) -> list[pa.ChunkedArray]:

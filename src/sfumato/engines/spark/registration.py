@@ -175,7 +175,9 @@ class SparkCopying:
         self, spark: Any, name: str, paths: tuple[Path, ...], identity: str, views: set[str]
     ) -> tuple[Part, ...]:
         """Return the rows of files that were added to the table of this folded name."""
-        at, table = next((at, one) for at, one in enumerate(self.policy.tables) if fold_name(one.name) == name)
+        at, table = next(
+            (at, declared) for at, declared in enumerate(self.policy.tables) if fold_name(declared.name) == name
+        )
         files = replace(files_of(folder_of(self.policy.source), table), paths=paths)
         return read_files(spark, table, files, view_name(identity, f"s_added{at}_"), views).parts if paths else ()
 

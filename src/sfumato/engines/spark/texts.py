@@ -65,7 +65,7 @@ def _cased(name: str) -> Form:
     """Spark's own knows letters that become two; ours keep their length, by one table for every engine."""
 
     def form(_: Scalar, arguments: list[str]) -> str:
-        others = ", ".join(text_sql(each) for each in letters(name))
+        others = ", ".join(text_sql(letter) for letter in letters(name))
         return given(
             arguments,
             lambda v: (
