@@ -81,7 +81,7 @@ def sample_releases(
     noisy = publish(plan, repeat_results(aggregates, times), source)
     parts = []
     for group, keys in zip(noisy.groups, cells, strict=True):
-        places = {key: place for place, key in enumerate(keys)}
+        places = {key: index for index, key in enumerate(keys)}
         rows = [int(visible_key(copy) or 0) for copy, *_ in group.keys]
         columns = [places[key] for _, *rest in group.keys if (key := tuple(rest)) in places]
         shown = np.zeros((times, len(keys)))
@@ -146,16 +146,19 @@ def _exact_answers(plan: Plan, exact: Aggregates) -> dict[str, list[float]]:
     shown = list(zip((address(item.scalar) for item in plan.private.outcome.items), plan.private.names, strict=True))
     truths = {}
     for derived in group.derived:
-        name = next(name for place, name in shown if place is not None and place.name == derived.name)
+        name = next(name for reference, name in shown if reference is not None and reference.name == derived.name)
         columns = [
             [
                 sum(values)
                 for values in zip(
-                    *([sign * int(value) for value in found.columns[step]] for step, sign in group.terms_of(one)),
+                    *(
+                        [sign * int(value) for value in found.columns[step]]
+                        for step, sign in group.terms_of(measurement)
+                    ),
                     strict=True,
                 )
             ]
-            for one in derived.measured
+            for measurement in derived.measured
         ]
         if isinstance(derived, AverageColumn):
             grid, pairs = derived.grid, zip(*columns, strict=True)

@@ -114,7 +114,7 @@ def _truth(subjects: Mapping[str, Subject], variants: Mapping[str, Sheets]) -> I
     for name in ("all", "without"):
         meant = expected_sums(variants[name])
         rows = _copy(subjects[name])
-        places = {column: place for place, column in enumerate(COLUMNS)}
+        places = {column: index for index, column in enumerate(COLUMNS)}
         if rows.total() != meant.rows:
             yield f"{name}: {rows.total()} of {meant.rows} rows are in the copy"
         for column, number in meant.counts.items():
@@ -144,9 +144,9 @@ def try_seed(
 
 def run(seed: object, folder: Path, number: int = 12) -> list[Finding]:
     """Try some sources."""
-    for place in range(number):
-        if messages := try_seed(place, seed, folder):
-            return [Finding(NAME, f"source {place}: {messages[0]}")]
+    for index in range(number):
+        if messages := try_seed(index, seed, folder):
+            return [Finding(NAME, f"source {index}: {messages[0]}")]
     return []
 
 

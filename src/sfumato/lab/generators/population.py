@@ -191,7 +191,7 @@ class _Making:
             return _person_name(column, row % 3 if self.shared_keys else 10 * person + row % 3)
         person = self.likeness.get(person, person)
         if isinstance(column.values, Reference):
-            spelled = tuple(_public_value(replace(column, values=None), place) for place in range(4))
+            spelled = tuple(_public_value(replace(column, values=None), index) for index in range(4))
         else:
             spelled = column.values or ()
         if spelled:

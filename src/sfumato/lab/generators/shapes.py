@@ -44,7 +44,7 @@ def quantile_query(say: Phrases, table: str) -> str:
     scalars = say.scalars(table)
     columns = scalars.named("integer", "decimal", "date") or ["1"]
     number = say.one([say.one(columns), f"LEAST(GREATEST({scalars.number(1)}, 0), {say.one(['9', '500'])})"])
-    measures = [f"{say.one(_RANKED).format(number)} AS m{place}" for place in range(say.few(3))]
+    measures = [f"{say.one(_RANKED).format(number)} AS m{index}" for index in range(say.few(3))]
     key = say.one(scalars.named("text", "boolean") or ["1"]) if say.few(2) == 1 else None  # each cell takes a while
     shown = ", ".join([*([f"{key} AS k"] if key else []), *measures])
     return f"SELECT {shown} FROM {table}{say.where(scalars)}{' GROUP BY 1' if key else ''}"
@@ -54,7 +54,7 @@ def pair_query(say: Phrases, table: str) -> str:
     """Functions of two columns."""
     scalars = say.scalars(table)
     both = [f"LEAST(GREATEST({scalars.number(1)}, -5), {say.one(['7', '100'])})" for _ in range(2)]
-    shown = ", ".join(f"{say.one(_PAIRED)}({both[0]}, {both[1]}) AS m{place}" for place in range(say.few(2)))
+    shown = ", ".join(f"{say.one(_PAIRED)}({both[0]}, {both[1]}) AS m{index}" for index in range(say.few(2)))
     return f"SELECT {shown}, COUNT(*) AS n FROM {table}{say.where(scalars)}"
 
 
@@ -153,11 +153,11 @@ def many_ranked(say: Phrases, table: str) -> str:
     column, count = say.one(numbers), 4 + 2 * say.few(8)
     kind = say.few(3)
     measures = []
-    for place in range(count):
+    for index in range(count):
         number = column if kind == 1 else say.one(numbers)
         level = f"0.{say.few(999):03}"
         condition = f" FILTER (WHERE {scalars.condition(1)})" if kind == 3 and say.few(3) == 1 else ""
-        measures.append(f"{say.one(['QUANTILE_CONT', 'QUANTILE_DISC'])}({number}, {level}){condition} AS m{place}")
+        measures.append(f"{say.one(['QUANTILE_CONT', 'QUANTILE_DISC'])}({number}, {level}){condition} AS m{index}")
     return f"SELECT {', '.join(measures)} FROM {table}{say.where(scalars)}"
 
 
@@ -166,7 +166,7 @@ def variance_query(say: Phrases, table: str) -> str:
     scalars = say.scalars(table)
     numbers = scalars.named("integer", "decimal") or ["1"]
     measures = []
-    for place in range(say.few(3)):
+    for index in range(say.few(3)):
         first, second = say.one(numbers), say.one(numbers)
         measure = say.one(
             [
@@ -180,7 +180,7 @@ def variance_query(say: Phrases, table: str) -> str:
             ]
         )
         condition = f" FILTER (WHERE {scalars.condition(1)})" if say.few(2) == 1 else ""
-        measures.append(f"{measure}{condition} AS m{place}")
+        measures.append(f"{measure}{condition} AS m{index}")
     key = say.one(scalars.named(*KEYS) or ["1"]) if say.few(3) == 1 else None
     shown = ", ".join([*([f"{key} AS k"] if key else []), *measures])
     return f"SELECT {shown} FROM {table}{say.where(scalars)}{' GROUP BY 1' if key else ''}"

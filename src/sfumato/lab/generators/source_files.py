@@ -170,14 +170,14 @@ def generate_files(scheme: str, writers: Sequence[str], dice: Dice, people: int 
     """Return files of ordinary people, most of them with several rows, some of them in several files."""
     number = dice.randint(1, 3)
     made = []
-    for place in range(number):
+    for index in range(number):
         types = {name: dice.choice(TYPED[name])[0] for name in NAMES}
         rows = tuple(
             _plain_row(scheme, types, owner, dice)
             for owner in range(1, people + 1)
-            for _ in range(dice.randint(0 if place else 1, 3))
+            for _ in range(dice.randint(0 if index else 1, 3))
         )
-        made.append(Sheet(f"part{place}", () if place and dice.random() < 0.2 else rows, types))
+        made.append(Sheet(f"part{index}", () if index and dice.random() < 0.2 else rows, types))
     chosen = tuple((dice.choice(writers), dice.randint(0, 99)) for _ in made)
     return Sheets(scheme, tuple(made), chosen)
 
