@@ -162,7 +162,7 @@ def _file(ledger: Ledger, row: Row) -> int:
 
     def add(transaction: LedgerTransaction) -> None:
         transaction.require_ready()
-        if found := [place for place, known in transaction.state.requests.items() if known.measurement == digest]:
+        if found := [sequence for sequence, known in transaction.state.requests.items() if known.measurement == digest]:
             placed.append(found[0])
             return
         _require_room(transaction, row.account)

@@ -161,8 +161,8 @@ class Ledger:
 
     def has_any_grant(self, account: str) -> bool:
         """Tell whether the owner has ever approved a request of this account that is open or was used."""
-        requests = self.open_requests().values()
-        return account in self._state.granted or any(one.approved and one.account == account for one in requests)
+        approved = {request.account for request in self.open_requests().values() if request.approved}
+        return account in self._state.granted or account in approved
 
     def request_rows(self, account: str | None, limit: int) -> list[list[Row]]:
         """Return the last requests of an account, or of all, newest first, each with the entries about it."""

@@ -144,7 +144,7 @@ class PostgresStore:
         where, order = "sequence >= %s", "sequence"
         statement = select("sequence, head", self._table.name, where=where, order_by=order, limit=2)
         with _failing_closed():
-            return [(int(place), head) for place, head in self._connection.execute(statement, (sequence,))]
+            return [(int(number), head) for number, head in self._connection.execute(statement, (sequence,))]
 
     def after(self, sequence: int) -> Iterator[Row]:
         with _failing_closed():

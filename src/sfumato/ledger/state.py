@@ -99,7 +99,7 @@ def after(state: State, row: Row) -> State:
         case RowKind.SETTLED | RowKind.FAILED:
             if state.unanswered[row.same] != row.about:
                 raise ValueError("no such charge")
-            rest = {same: place for same, place in state.unanswered.items() if same != row.same}
+            rest = {same: sequence for same, sequence in state.unanswered.items() if same != row.same}
             changed = replace(state, unanswered=rest)
         case RowKind.REACHED:
             changed = replace(state, reached={**state.reached, row.about: _further(state, row)})
@@ -139,10 +139,10 @@ def started(row: Row) -> State:
             data["tables"],
             neighbours,
             accounts,
-            {str(same): int(place) for same, place in data["unanswered"].items()},
+            {str(same): int(sequence) for same, sequence in data["unanswered"].items()},
             {
-                int(place): StreamProgress(int(time), str(digest))
-                for place, (time, digest) in data.get("reached", {}).items()
+                int(sequence): StreamProgress(int(time), str(digest))
+                for sequence, (time, digest) in data.get("reached", {}).items()
             },
             int(data.get("restored", 0)),
             requests_from_json(data.get("requests", {})),
@@ -170,7 +170,7 @@ def sums_text(state: State) -> str:
         "unanswered": dict(state.unanswered),
     }
     if state.reached:  # a ledger without streams is written as it always was
-        data["reached"] = {str(place): [stream.time, stream.digest] for place, stream in state.reached.items()}
+        data["reached"] = {str(sequence): [stream.time, stream.digest] for sequence, stream in state.reached.items()}
     if state.restored:
         data["restored"] = state.restored
     if state.requests:

@@ -96,11 +96,13 @@ class _Account:
 
     def raise_to(self, others: Sequence["_Account"]) -> None:
         """Take the largest of each sum."""
-        pures = [one.pure for one in (self, *others) if one.pure is not None]
+        pures = [account.pure for account in (self, *others) if account.pure is not None]
         self.pure = max(pures) if len(pures) == len(others) + 1 else None
-        self.renyi = max(one.renyi for one in (self, *others))
-        self.approximate = max(one.approximate for one in (self, *others))
-        self.neighbours = self.neighbours or next((one.neighbours for one in others if one.neighbours), None)
+        self.renyi = max(account.renyi for account in (self, *others))
+        self.approximate = max(account.approximate for account in (self, *others))
+        self.neighbours = self.neighbours or next(
+            (account.neighbours for account in others if account.neighbours), None
+        )
 
     def fields(self) -> list[object]:
         pure = None if self.pure is None else str(self.pure)
@@ -258,7 +260,7 @@ class _Replay:
         """Begin the windows that have come; a cohort then has the account of all others again."""
         begun = {name for name in names if self.accounts[name].renew(time)}
         if begun:
-            left = ((cohort, {name: one for name, one in caps.items() if name not in begun}) for cohort, caps in
+            left = ((cohort, {name: cap for name, cap in caps.items() if name not in begun}) for cohort, caps in
                     self.cohorts.items())  # fmt: skip
             self.cohorts = {cohort: caps for cohort, caps in left if caps}
 
@@ -393,7 +395,7 @@ class _Replay:
     def most_spent(self) -> PrivacyLoss:
         """Return what the fullest cohort of the dataset has spent."""
         filters = [caps[""].filter() for caps in (self.accounts, *self.cohorts.values()) if "" in caps]
-        return max((one.spent for one in filters), key=lambda loss: loss.epsilon)
+        return max((cohort_filter.spent for cohort_filter in filters), key=lambda loss: loss.epsilon)
 
 
 def _apply(accounts: dict[str, _Account], data: dict[str, Any]) -> None:
