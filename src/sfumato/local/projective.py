@@ -53,9 +53,9 @@ class Geometry:
 
     def vector_of(self, values: Integers) -> tuple[Integers, Integers]:
         """Return the vectors of values as integers in base q, first non-zero digit 1, and the place of that digit."""
-        starts = np.array([(self.q**place - 1) // (self.q - 1) for place in range(self.t)], dtype=np.int64)
+        starts = np.array([(self.q**index - 1) // (self.q - 1) for index in range(self.t)], dtype=np.int64)
         place = np.searchsorted(starts, values, side="right") - 1
-        powers = np.array([self.q**place for place in range(self.t)], dtype=np.int64)
+        powers = np.array([self.q**index for index in range(self.t)], dtype=np.int64)
         return powers[place] + values - starts[place], place
 
     def digits(self, numbers: Integers) -> list[Integers]:
@@ -126,7 +126,7 @@ class ProjectiveResponse(OracleFrame, Coded):
         """Return u with <u, v> = product whose digits beside the pivot of v are those of `free`."""
         space = self.geometry
         vector, pivot = space.vector_of(true)
-        power = np.array([space.q**place for place in range(space.t)], dtype=np.int64)[pivot]
+        power = np.array([space.q**index for index in range(space.t)], dtype=np.int64)[pivot]
         below = free % power
         opened = below + (free - below) * space.q  # a 0 stands at the pivot
         mine, theirs = space.digits(opened), space.digits(vector)

@@ -129,12 +129,12 @@ class _Tail:
         self.coins, self.at = coins, min(at, coins + 1)
         middle, reach = coins // 2, 20 * isqrt(coins + 1) + 20
         ratios = {middle: _ONE_UNITS}
-        for place in range(middle, min(coins, middle + reach)):
-            ratios[place + 1] = ratios[place] * (coins - place) // (place + 1)
-        for place in range(middle, max(0, middle - reach), -1):
-            ratios[place - 1] = ratios[place] * place // (coins - place + 1)
+        for index in range(middle, min(coins, middle + reach)):
+            ratios[index + 1] = ratios[index] * (coins - index) // (index + 1)
+        for index in range(middle, max(0, middle - reach), -1):
+            ratios[index - 1] = ratios[index] * index // (coins - index + 1)
         total, slack = sum(ratios.values()), len(ratios) * (len(ratios) + 1)
-        inside = sum(ratio for place, ratio in ratios.items() if place >= self.at)
+        inside = sum(ratio for threshold, ratio in ratios.items() if threshold >= self.at)
         before = ratios.get(self.at - 1, 0)
         everything = total + slack + _NEGLIGIBLE_UNITS
         self.before_high = ((before + len(ratios) + 1) << _BITS) // total + 1
@@ -182,10 +182,10 @@ def _ratios(others: int, middle: int, end: int, chance: int, rest: int) -> list[
     """Return P[C = c]/P[C = middle] for c from the middle towards `end`, rounded up, until negligible."""
     ratios, ratio = [], _ONE_UNITS
     step = 1 if end > middle else -1
-    for place in range(middle, end, step):
-        top, bottom = ((others - place) * chance, (place + 1) * rest)
+    for index in range(middle, end, step):
+        top, bottom = ((others - index) * chance, (index + 1) * rest)
         if step < 0:
-            top, bottom = place * rest, (others - place + 1) * chance
+            top, bottom = index * rest, (others - index + 1) * chance
         ratio = -(-ratio * top // bottom)
         ratios.append(ratio)
         if ratio < _NEGLIGIBLE_UNITS // (1 << 32):
