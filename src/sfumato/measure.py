@@ -226,7 +226,7 @@ def _integers(values: Sequence[Any], key: Key) -> Integers:
     if key.cells is None:
         facts = key.scalar.facts
         return np.clip(np.array(values, dtype=np.int64), facts.low, facts.high)  # whatever is stored
-    places = {cell: place for place, cell in enumerate(key.cells)}
+    places = {cell: index for index, cell in enumerate(key.cells)}
     return np.array([places.get(value, -1) for value in values], dtype=np.int64)
 
 
