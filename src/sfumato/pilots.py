@@ -182,12 +182,14 @@ def _is_paid(asked: Prepared, finder: ViewFinder) -> bool:
 def _check_targets(plan: Plan, targets: tuple[MarginTarget, ...]) -> None:
     """Refuse a column whose margin no measurement tells, before anything is charged."""
     made = {
-        (group.group.label, one.name): [step for name in one.measured for step in group.steps_of(name)]
+        (group.group.label, output.name): [step for name in output.measured for step in group.steps_of(name)]
         for group in plan.groups
-        for one in group.derived
+        for output in group.derived
     }
     functions = {
-        (group.group.label, one.name): one.quantity.function for group in plan.groups for one in group.all_outputs
+        (group.group.label, output.name): output.quantity.function
+        for group in plan.groups
+        for output in group.all_outputs
     }
     columns = zip(plan.private.names, plan.private.outcome.items, strict=True)
     kinds = {fold_name(name): item.scalar.facts.type for name, item in columns}
@@ -199,7 +201,7 @@ def _check_targets(plan: Plan, targets: tuple[MarginTarget, ...]) -> None:
             if (
                 not used
                 or kinds[fold_name(target.name)] not in NUMBERS
-                or any(functions.get(one) not in _PILOTED_FUNCTIONS for one in used)
+                or any(functions.get(column) not in _PILOTED_FUNCTIONS for column in used)
             ):
                 raise UnreachableMargin(
                     f"The margin of `{target.name}` cannot be asked for.",
@@ -247,7 +249,7 @@ class _Search:
     def decide(self, following: Fraction | None) -> _Decision | None:
         """Return what to measure next; None for another pilot measurement, which costs `following`."""
         best = self._ratios(self.left, 1)
-        rows = {place for place, ratio in enumerate(best) if ratio <= 1}
+        rows = {index for index, ratio in enumerate(best) if ratio <= 1}
         if not rows:
             return self._fallback()
         plain, careful = self._least(0, rows), self._least(-1, rows)
@@ -259,7 +261,7 @@ class _Search:
             return _Decision(careful)
         if plain is not None:
             return _Decision(min(self.left, _three_digits(_MAX_GUESS_RATIO * plain)))
-        reached = {place for place, ratio in enumerate(self._ratios(self.left, 0)) if ratio <= 1}
+        reached = {index for index, ratio in enumerate(self._ratios(self.left, 0)) if ratio <= 1}
         some = self._least(0, reached) if reached else None
         return self._fallback() if some is None else _Decision(some)
 
@@ -286,7 +288,7 @@ class _Search:
 
         def worst(step: int) -> float:
             ratios = self._ratios(self._price(step), care)
-            return max((ratios[place] for place in rows if place < len(ratios)), default=inf)
+            return max((ratios[index] for index in rows if index < len(ratios)), default=inf)
 
         dear, cheap = 0, _PRICE_STEPS
         if (ratio := worst(dear)) > 1:
@@ -335,7 +337,9 @@ class _Search:
         if self._is_chosen(target):
             factor = float(self.cost / price) * _QUANTILE_WIDTH_FACTOR**-care
             farthest = _MAX_PRICE_RATIO if care else inf
-        elif any(one.candidates is not None for group in self.pilot.plan.groups for one in group.measured):
+        elif any(
+            measurement.candidates is not None for group in self.pilot.plan.groups for measurement in group.measured
+        ):
             factor = _BOUND_FACTOR**-care
 
         def expected(ratio: float) -> float:
@@ -346,16 +350,23 @@ class _Search:
     def _is_chosen(self, target: MarginTarget) -> bool:
         """Whether a column depends on what is chosen with its ends."""
         groups = self.pilot.plan.groups
-        chosen = {(group.group.label, one.name) for group in groups for one in group.chosen}
-        made = {(group.group.label, one.name): one.measured for group in groups for one in group.derived}
-        sources = (one for origin in column_origins(self.pilot.plan.private, target.name) for one in origin.sources)
+        chosen = {(group.group.label, selection.name) for group in groups for selection in group.chosen}
+        made = {(group.group.label, output.name): output.measured for group in groups for output in group.derived}
+        sources = (
+            source for origin in column_origins(self.pilot.plan.private, target.name) for source in origin.sources
+        )
         return any((label, part) in chosen for label, name in sources for part in made.get((label, name), ()))
 
 
 def _shape(plan: Plan) -> object:
     """Return what has to agree for the numbers of one plan to be read as those of another."""
     return [
-        (group.group.label, type(group.selection), [one.name for one in group.all_outputs], group.selecting_measurement)
+        (
+            group.group.label,
+            type(group.selection),
+            [output.name for output in group.all_outputs],
+            group.selecting_measurement,
+        )
         for group in plan.groups
     ], len(plan.tables)
 
@@ -377,8 +388,8 @@ def _moved(plan: Plan, noisy: NoisyResult, care: int) -> list[NoisyResult]:
 def _moved_group(group: GroupPlan, noisy: NoisyGroup, care: int, *, alike: bool) -> NoisyGroup:
     if group.is_bound_selection:
         return noisy
-    reach = {one.name: one.mechanism.margin(_PLANNED_CONFIDENCE) for one in group.measured}
-    counts = [one.name for one in group.measured if one.quantity.function is Aggregation.COUNT]
+    reach = {measurement.name: measurement.mechanism.margin(_PLANNED_CONFIDENCE) for measurement in group.measured}
+    counts = [measurement.name for measurement in group.measured if measurement.quantity.function is Aggregation.COUNT]
     columns = dict(noisy.columns)
     numbers = [name for name in reach if not any(isinstance(value, tuple) for value in columns[name])]
     leading = next((name for name in counts if name in numbers), None) if alike else None
@@ -420,18 +431,18 @@ def _is_named(name: str, target: MarginTarget) -> bool:
 def _is_exact(plan: Plan, target: MarginTarget) -> bool:
     """Whether the noise of all that a column is made of is 0, as surely as its interval has to hold."""
     groups = {group.group.label: group for group in plan.groups}
-    made = {(label, one.name): one.measured for label, group in groups.items() for one in group.derived}
-    sources = {one for origin in column_origins(plan.private, target.name) for one in origin.sources}
+    made = {(label, output.name): output.measured for label, group in groups.items() for output in group.derived}
+    sources = {source for origin in column_origins(plan.private, target.name) for source in origin.sources}
     used = {
         (label, step) for label, name in sources for part in made[label, name] for step in groups[label].steps_of(part)
     }
     laws = {
-        (label, one.name): one.mechanism
+        (label, measurement.name): measurement.mechanism
         for label, group in groups.items()
-        for one in group.measured
-        if one.candidates is None
+        for measurement in group.measured
+        if measurement.candidates is None
     }
-    return used <= laws.keys() and not any(laws[one].margin(CONFIDENCE) for one in used)
+    return used <= laws.keys() and not any(laws[column].margin(CONFIDENCE) for column in used)
 
 
 def _ratio(value: object, ends: object, target: MarginTarget, *, exact: bool) -> float:
