@@ -123,10 +123,10 @@ def _length(kind: ColumnType, written: int | None, values: object, keys: Section
             "Leave out length.",
         )
     length = DEFAULT_TEXT_CHARS if written is None else written
-    for place, value in enumerate(values if isinstance(values, tuple) else ()):
+    for index, value in enumerate(values if isinstance(values, tuple) else ()):
         if len(str(value)) > length:
             raise refuse(
-                keys["values"].below(place, value),
+                keys["values"].below(index, value),
                 f"has {len(str(value))} characters, more than length = {length}.",
                 "Texts are cut to that length, so no row could ever have this key.",
                 "Raise length, or shorten the value.",

@@ -200,7 +200,7 @@ def items(entry: Entry, most: int) -> list[Entry]:
         )
     if len(value) > most:
         raise refuse(entry, f"has {len(value)} elements.", f"The limit is {most}.", "Shorten the list.")
-    return [entry.below(place, element) for place, element in enumerate(value)]
+    return [entry.below(index, element) for index, element in enumerate(value)]
 
 
 def quote_entry(value: object) -> str:

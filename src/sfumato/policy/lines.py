@@ -43,7 +43,7 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text
         self.offset = 0
-        self.newlines = [place for place, character in enumerate(text) if character == "\n"]
+        self.newlines = [index for index, character in enumerate(text) if character == "\n"]
         self.found: dict[KeyPath, int] = {}
         self.lengths: dict[KeyPath, int] = {}
 
