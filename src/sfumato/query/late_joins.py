@@ -101,4 +101,4 @@ def _is_unique(aggregate: Relation, columns: list[Column]) -> bool:
         aggregate = aggregate.source
     if not isinstance(aggregate, GroupBy):
         return False
-    return {(aggregate.label, key.name) for key in aggregate.keys} <= {(one.of, one.name) for one in columns}
+    return {(aggregate.label, key.name) for key in aggregate.keys} <= {(column.of, column.name) for column in columns}

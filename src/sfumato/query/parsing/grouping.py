@@ -165,9 +165,9 @@ def _order_of_answer(node: exp.Select) -> exp.Expr:
     """Return the order in terms of the answer's columns: a UNION knows no others."""
     order: exp.Expr = node.args["order"].copy()
     places: dict[str, int] = {}
-    for place, item in enumerate(node.expressions, 1):
+    for ordinal, item in enumerate(node.expressions, 1):
         shown = item.this if isinstance(item, exp.Alias) else item
-        places.setdefault(_key_text(shown), place)
+        places.setdefault(_key_text(shown), ordinal)
     for ordered in order.expressions:
         index = places.get(_key_text(ordered.this))
         if index is not None and not isinstance(ordered.this, exp.Literal):

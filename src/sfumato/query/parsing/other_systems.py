@@ -44,10 +44,10 @@ def refuse_other_systems(tokens: list[Token], text: str) -> None:
             raise where.unsupported(f"{token.text.upper()} is not answered.", *why)
     words = [token.text.upper() for token in tokens]
     if words and words[0] in ("ALTER", "CREATE"):
-        for place, word in enumerate(words[:-1]):
-            if word == "PRIVACY" and words[place + 1] in _POLICY:
-                where = source_span(text, tokens[0].start, tokens[place + 1].end + 1)
-                raise where.unsupported(*_POLICY[words[place + 1]])
+        for index, word in enumerate(words[:-1]):
+            if word == "PRIVACY" and words[index + 1] in _POLICY:
+                where = source_span(text, tokens[0].start, tokens[index + 1].end + 1)
+                raise where.unsupported(*_POLICY[words[index + 1]])
 
 
 def _dotted(token: Token, text: str) -> Iterator[Token]:
@@ -56,8 +56,8 @@ def _dotted(token: Token, text: str) -> Iterator[Token]:
         yield token
         return
     start = token.start + 1
-    for place, part in enumerate(token.text.split(".")):
-        if place:
+    for index, part in enumerate(token.text.split(".")):
+        if index:
             yield Token(TokenType.DOT, ".", token.line, token.col, start - 1, start - 1)
         yield Token(TokenType.IDENTIFIER, part, token.line, token.col, start, start + max(len(part) - 1, 0))
         start += len(part) + 1

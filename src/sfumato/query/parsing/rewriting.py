@@ -177,8 +177,8 @@ def quantiles_query(call: exp.Expr, parts: int) -> str | None:
         if not _is_item(item, copy):
             found.append(item)
             continue
-        for place in range(1, parts):
-            level = exp.Literal.number(f"{place / parts:.6f}".rstrip("0"))
+        for index in range(1, parts):
+            level = exp.Literal.number(f"{index / parts:.6f}".rstrip("0"))
             found.append(exp.Anonymous(this="QUANTILE_CONT", expressions=[call.expressions[0].copy(), level]))
     scope.set("expressions", found)
     return _sql_text(root)

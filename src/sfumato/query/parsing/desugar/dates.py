@@ -150,7 +150,7 @@ def _sunday_first(time: Expression, place: SourceSpan) -> Expression:
 
 
 def _number_reader(part: str) -> ReadDatePart:
-    return lambda time, place: _date_part(part, time, place)
+    return lambda time, position: _date_part(part, time, position)
 
 
 def _short_year(time: Expression, place: SourceSpan) -> Expression:
