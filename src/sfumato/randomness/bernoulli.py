@@ -125,8 +125,8 @@ class Coins:
         """Toss one coin per word; the words that do not decide draw more bits from `source`."""
         threshold = self.threshold
         tosses: npt.NDArray[np.bool_] = words < threshold
-        for place in (words == threshold).nonzero()[0]:
-            tosses[place] = refine(self.probability, threshold, WORD_BITS, source)
+        for index in (words == threshold).nonzero()[0]:
+            tosses[index] = refine(self.probability, threshold, WORD_BITS, source)
         return tosses
 
 

@@ -88,7 +88,7 @@ def _child(wanted: Indices, below: Indices, reached: Floats, pieces: Floats, pie
     """Return what a child reaches: found among the nodes that an end lies in, else the piece that it is part of."""
     rows = np.arange(len(wanted))[:, None]
     found = pieces[rows, np.minimum(piece, last)]
-    for place in range(below.shape[1]):
-        same = wanted == below[:, place, None]
-        found = np.where(same[..., None], reached[:, place, None, :], found)
+    for index in range(below.shape[1]):
+        same = wanted == below[:, index, None]
+        found = np.where(same[..., None], reached[:, index, None, :], found)
     return found

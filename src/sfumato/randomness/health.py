@@ -249,13 +249,13 @@ def _rare(likeliest: Fraction, trials: int, count: int, alpha: int) -> bool:
     whole: int = denominator**trials
     low, high = (first << shift) // whole, -((-first << shift) // whole)
     total_low, total_high, one = low, high, 1 << shift - alpha
-    for place in range(count, trials):
+    for index in range(count, trials):
         if total_low > one or high <= 1:
             break
-        up, down = (trials - place) * numerator, (place + 1) * (denominator - numerator)
+        up, down = (trials - index) * numerator, (index + 1) * (denominator - numerator)
         low, high = low * up // down, -(-high * up // down)
         total_low, total_high = total_low + low, total_high + high
-        if total_high + _rest(high, place + 1, trials, numerator, denominator) <= one:
+        if total_high + _rest(high, index + 1, trials, numerator, denominator) <= one:
             return True
     return total_high + _rest(high, trials, trials, numerator, denominator) <= one
 
