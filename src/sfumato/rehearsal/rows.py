@@ -85,7 +85,7 @@ class _SyntheticTables:
         if table.public:
             listed = (len(column.values) for column in columns if isinstance(column.values, tuple))
             rows = max(_PUBLIC_ROWS, *listed, 0)
-            values = {column.name: [_nth_value(column, place) for place in range(rows)] for column in columns}
+            values = {column.name: [_nth_value(column, index) for index in range(rows)] for column in columns}
         else:
             values = self._private_values(table, columns)
         schema = pa.schema([(column.name, _TYPES[column.type]) for column in columns])
@@ -117,11 +117,11 @@ class _SyntheticTables:
             name = fold_name(column.name)
             if isinstance(table.unit, UnitPath) and name == fold_name(table.unit.here):
                 found = self.made[fold_name(table.unit.table)].column(self._spelled(table.unit)).to_pylist()
-                values[column.name] = [_converted(column, found[place]) for place in owner.tolist()]
+                values[column.name] = [_converted(column, found[index]) for index in owner.tolist()]
             elif isinstance(table.unit, UnitColumn) and name == fold_name(table.unit.column):
-                values[column.name] = [_running(column, place) for place in owner.tolist()]
+                values[column.name] = [_running(column, index) for index in owner.tolist()]
             elif name in keys or column.unique:
-                values[column.name] = [_running(column, place) for place in range(len(owner))]
+                values[column.name] = [_running(column, index) for index in range(len(owner))]
             else:
                 values[column.name] = self._drawn(table, column, len(owner))
         return values
@@ -135,9 +135,9 @@ class _SyntheticTables:
             drawn = _numbers(f"{table.name}/{column.name}/owner", count, REHEARSED_PEOPLE)
             if (path := paths.get(fold_name(column.name))) is not None:
                 found = self.made[fold_name(path.table)].column(self._spelled(path)).to_pylist()
-                values[column.name] = [_converted(column, found[place % len(found)]) for place in drawn.tolist()]
+                values[column.name] = [_converted(column, found[index % len(found)]) for index in drawn.tolist()]
             elif table.names_people(column.name):
-                values[column.name] = [_running(column, place) for place in drawn.tolist()]
+                values[column.name] = [_running(column, index) for index in drawn.tolist()]
             else:
                 values[column.name] = self._drawn(table, column, count)
         return values
@@ -169,15 +169,15 @@ class _SyntheticTables:
             if referenced is not None and (declared := referenced.column(name)) is not None:
                 name = declared.name
             values = self.made[fold_name(column.values.table)].column(name).to_pylist()
-            return [values[place] for place in _skewed(seed, count, len(values)).tolist()]
+            return [values[index] for index in _skewed(seed, count, len(values)).tolist()]
         if column.values:
             stored = [_stored(column, value) for value in column.values]
-            return [stored[place] for place in _skewed(seed, count, len(stored)).tolist()]
+            return [stored[index] for index in _skewed(seed, count, len(stored)).tolist()]
         if column.grid is not None:
             grid = column.grid
             steps = grid.least + _skewed(seed, count, min(grid.greatest - grid.least + 1, 1 << 62))
             return [_from_steps(column, step) for step in steps.tolist()]
-        return [_nth_value(column, place) for place in _skewed(seed, count, _TEXT_KEYS).tolist()]
+        return [_nth_value(column, index) for index in _skewed(seed, count, _TEXT_KEYS).tolist()]
 
 
 def _numbers(seed: str, count: int, below: int) -> Places:
