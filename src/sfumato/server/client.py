@@ -125,7 +125,7 @@ class RemoteDatabase:
         if weights is not None:
             asked["weights"] = list(map(str, weights))
         if within is not None:
-            asked["within"] = [None if one is None else _margins(one) for one in within]
+            asked["within"] = [None if target is None else _margins(target) for target in within]
         headers = {"Idempotency-Key": _attempt(key)}
 
         def again(place: int, level: Fraction) -> Mapping[str, Any]:
@@ -135,7 +135,7 @@ class RemoteDatabase:
             return found
 
         documents = self._fetch("POST", "/ask_all", asked, headers)
-        return [answer_of(document, partial(again, place)) for place, document in enumerate(documents)]
+        return [answer_of(document, partial(again, index)) for index, document in enumerate(documents)]
 
     def explain(
         self,

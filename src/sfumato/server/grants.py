@@ -120,8 +120,8 @@ class Grants:
         _check_label(label)
         self._store.create(self._new_secret)
         access = self._current()
-        others = [one for one in access.grants.values() if (one.account, one.person) == (account, person)]
-        if len([one for one in others if one.label != label]) >= MAX_GRANTS_PER_PERSON:
+        others = [grant for grant in access.grants.values() if (grant.account, grant.person) == (account, person)]
+        if len([other for other in others if other.label != label]) >= MAX_GRANTS_PER_PERSON:
             raise BadParameter(
                 f"{quote_value(name)} has {MAX_GRANTS_PER_PERSON} tokens.",
                 "One person may have no more of them.",
@@ -153,11 +153,13 @@ class Grants:
         self._store.create(self._new_secret)
         account, person = self._named_pair(name)
         found = [
-            one.id
-            for one in self._current().grants.values()
-            if (one.account, one.person) == (account, person) and label in (None, one.label)
+            grant.id
+            for grant in self._current().grants.values()
+            if (grant.account, grant.person) == (account, person) and label in (None, grant.label)
         ]
-        sessions = [one.key for one in self.sessions() if (one.account, one.person) == (account, person)]
+        sessions = [
+            session.key for session in self.sessions() if (session.account, session.person) == (account, person)
+        ]
         if label is None:
             self._store.remove_sessions(sessions)
         return bool(self._store.remove_grants(found)) or (label is None and bool(sessions))
@@ -220,7 +222,7 @@ class Grants:
 
     def of_person(self, grant: Grant) -> tuple[Grant, ...]:
         """Return the grants of the person whom a grant belongs to."""
-        return tuple(one for one in self.all() if (one.account, one.person) == (grant.account, grant.person))
+        return tuple(other for other in self.all() if (other.account, other.person) == (grant.account, grant.person))
 
     def exists(self) -> bool:
         """Whether anything was ever granted."""

@@ -234,10 +234,10 @@ class IdentityProvider:
         self._document = None  # its addresses may have changed, too
         listed = self._get(self._endpoint("jwks_uri")).get("keys")
         keys = {}
-        for place, entry in enumerate(listed if isinstance(listed, list) else []):
+        for index, entry in enumerate(listed if isinstance(listed, list) else []):
             if isinstance(entry, dict) and entry.get("kty") in _KEY_TYPES and entry.get("use", "sig") == "sig":
                 try:
-                    keys[str(entry.get("kid") or f"key {place}")] = jwk.import_key(entry)
+                    keys[str(entry.get("kid") or f"key {index}")] = jwk.import_key(entry)
                 except (JoseError, ValueError, TypeError):
                     continue
         self._keys, self._fetched = keys, now

@@ -112,7 +112,7 @@ def _grants(gate: Gateway, caller: Caller) -> tuple[Grant, ...]:
 def _sessions(gate: Gateway, caller: Caller) -> list[StoredSession]:
     own = (caller.account, caller.grant.person)
     sessions = gate.grants.sessions()
-    return [one for one in sessions if caller.account == OWNER or (one.account, one.person) == own]
+    return [listed for listed in sessions if caller.account == OWNER or (listed.account, listed.person) == own]
 
 
 def _token_row(grant: Grant) -> AccessRow:

@@ -363,9 +363,11 @@ def _owner(request: Request) -> Caller:
 
 
 async def _owner_page(gate: Gateway, caller: Caller) -> views.OwnerPage:
-    held = {one.account: one.since for one in gate.grants.all()}
+    held = {access.account: access.since for access in gate.grants.all()}
     seen = await gate.accounts(caller)
-    accounts = [views.Account(one.name, one.budget, held.get(one.account, ""), one.charges) for one in seen]
+    accounts = [
+        views.Account(account.name, account.budget, held.get(account.account, ""), account.charges) for account in seen
+    ]
     budget, snapshot = await gate.budget(caller), await gate.snapshot(caller)
     bounds = []
     for table in gate.policy.tables:

@@ -51,5 +51,5 @@ class PreparedStatements:
         """Let go of a statement that there is, or of all."""
         if name is not None:
             self.known(name)
-        for one in list(self._statements) if name is None else [name]:
-            self.forget(one)
+        for statement in list(self._statements) if name is None else [name]:
+            self.forget(statement)

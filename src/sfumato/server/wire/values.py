@@ -114,10 +114,10 @@ def _array_binary(value: Any, oid: int) -> bytes:
     if not values and oid not in (oids.INT2VECTOR, oids.OIDVECTOR):
         return struct.pack(">iiI", 0, 0, element)
     first = 0 if oid in (oids.INT2VECTOR, oids.OIDVECTOR) else 1
-    head = struct.pack(">iiIii", 1, int(any(one is None for one in values)), element, len(values), first)
+    head = struct.pack(">iiIii", 1, int(any(item is None for item in values)), element, len(values), first)
     parts = [head]
-    for one in values:
-        packed = binary_of(one, element)
+    for item in values:
+        packed = binary_of(item, element)
         parts.append(b"\xff\xff\xff\xff" if packed is None else struct.pack(">i", len(packed)) + packed)
     return b"".join(parts)
 
@@ -196,7 +196,7 @@ def _read_array(data: bytes, oid: int, binary: bool, name: str) -> list[object]:
     if not binary:
         items = array_items(data.decode("utf-8").strip())
         element = oids.ELEMENTS[oid]
-        return [None if one is None else read_value(one.encode(), element, False, name) for one in items]
+        return [None if item is None else read_value(item.encode(), element, False, name) for item in items]
     dimensions, _, element = struct.unpack_from(">iiI", data)
     if dimensions == 0:
         return []

@@ -101,7 +101,7 @@ def closure(keys: Iterable[str], known: Mapping[str, Expandable]) -> list[str]:
             below = known[key].references.keys & known.keys()
             if key in path or len(path) >= MAX_VIEW_DEPTH:
                 raise _too_deep(known[key].name)
-            depths[key] = 1 + max((visit(one, (*path, key)) for one in sorted(below)), default=0)
+            depths[key] = 1 + max((visit(name, (*path, key)) for name in sorted(below)), default=0)
         return depths[key]
 
     for key in dict.fromkeys(keys):

@@ -167,7 +167,7 @@ def _as_array(value: Any, target: int, numbers: Callable[[int, str], int | None]
         if not (text.startswith("{") and text.endswith("}")):
             raise ValueError
         value = array_items(text)
-    return [None if one is None else cast_value(one, oids.UNKNOWN, element, numbers) for one in value]
+    return [None if item is None else cast_value(item, oids.UNKNOWN, element, numbers) for item in value]
 
 
 def _as_named(value: Any, target: int, numbers: Callable[[int, str], int | None]) -> int:

@@ -203,7 +203,7 @@ class Catalogue:
     @staticmethod
     def _tables(tree: exp.Expr) -> tuple[bool, bool]:
         """Tell whether relations of the catalogue are named, and whether others are."""
-        shared = {identifier(one.args["alias"].this) for one in tree.find_all(exp.CTE)}
+        shared = {identifier(expression.args["alias"].this) for expression in tree.find_all(exp.CTE)}
         own = others = False
         for table in tree.find_all(exp.Table):
             if not isinstance(table.this, exp.Identifier):

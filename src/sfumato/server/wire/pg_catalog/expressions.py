@@ -240,7 +240,7 @@ class Expressions:
         if is_ordered(first, second):
             return self._condition(f"{first.sql} {_SIGNS[name]} {second.sql}", first, second)
         compare = COMPARISONS[name]
-        return self.calls.add(lambda _run, one, other: compare(one, other), oids.BOOL, [first, second], _SIGNS[name])
+        return self.calls.add(lambda _run, left, other: compare(left, other), oids.BOOL, [first, second], _SIGNS[name])
 
     def _quantified(self, name: str, left: exp.Expr, right: exp.Expr, scope: ColumnScope) -> Compiled:
         value = self.read(left, scope)
@@ -299,7 +299,7 @@ class Expressions:
         if len(inner.columns) == 1 and is_ordered(value, Compiled(inner.columns[0][1], "")):
             return Compiled(oids.BOOL, f"({value.sql} IN ({inner.sql}))")
         listed = self._list_of(inner)
-        return self.calls.add(lambda _run, one, values: member(one, values), oids.BOOL, [value, listed], "IN")
+        return self.calls.add(lambda _run, item, values: member(item, values), oids.BOOL, [value, listed], "IN")
 
     def _like(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         return self._matched(like, False, node, scope)
@@ -347,7 +347,7 @@ class Expressions:
 
         def contains(run: Execution, whole: Any, part: Any) -> bool:
             run.spend(len(whole) * weight(part))
-            return all(one in whole for one in part)
+            return all(item in whole for item in part)
 
         return self.calls.add(contains, oids.BOOL, [first, second], "@>", strict=True)
 

@@ -28,8 +28,8 @@ class Fold:
             raise WireError("21000", "more than one row returned by a subquery used as an expression")
         if self.name == "rows":
             return [list(row) for row in rows]
-        for place, descending in reversed([*enumerate(self.descending, self.width)]):
-            rows = _sorted(rows, [row[place] for row in run.each(rows)], descending, run)
+        for index, descending in reversed([*enumerate(self.descending, self.width)]):
+            rows = _sorted(rows, [row[index] for row in run.each(rows)], descending, run)
         values = [row[0] for row in run.each(rows)]
         if self.distinct:
             values = list(dict.fromkeys(tuple(value) if isinstance(value, list) else value for value in values))

@@ -200,7 +200,7 @@ def _trimmed(strip: Callable[[str, str], str]) -> Callable[..., str]:
 
 
 def _mod(_: Execution, value: Any, by: Any) -> Any:
-    if any(not isinstance(one, _NUMBERS) for one in (value, by)):
+    if any(not isinstance(argument, _NUMBERS) for argument in (value, by)):
         raise TypeError  # Python would format a text
     return value % by if by else None
 
@@ -265,7 +265,7 @@ def _array_to_string(_: Execution, values: Any, separator: str, null: str | None
         return None
     if not isinstance(values, list):
         raise TypeError
-    texts = [null if one is None else _as_text(one) for one in values]
+    texts = [null if item is None else _as_text(item) for item in values]
     return joined_texts(separator, [text for text in texts if text is not None])
 
 
@@ -301,10 +301,10 @@ _ARRAYS = {
     "array_lower": Builtin(oids.INT4, lambda _, values, dimension=1: 1 if values and dimension == 1 else None),
     "array_ndims": Builtin(oids.INT4, lambda _, values: 1 if values else None),
     "cardinality": Builtin(oids.INT4, lambda _, values: len(values)),
-    "array_position": Builtin(oids.INT4, lambda _, values, one: values.index(one) + 1 if one in values else None),
-    "array_append": Builtin(0, lambda _, values, one: [*(values or [])[:MOST_ITEMS], one], strict=False),
-    "array_cat": Builtin(0, lambda _, one, other: [*(one or []), *(other or [])][:MOST_ITEMS], strict=False),
-    "array_remove": Builtin(0, lambda _, values, one: [value for value in values if value != one]),
+    "array_position": Builtin(oids.INT4, lambda _, values, item: values.index(item) + 1 if item in values else None),
+    "array_append": Builtin(0, lambda _, values, item: [*(values or [])[:MOST_ITEMS], item], strict=False),
+    "array_cat": Builtin(0, lambda _, first, other: [*(first or []), *(other or [])][:MOST_ITEMS], strict=False),
+    "array_remove": Builtin(0, lambda _, values, item: [value for value in values if value != item]),
 }
 
 

@@ -97,7 +97,7 @@ ARITHMETIC: dict[str, Binary] = {
 def joined(left: Any, right: Any) -> Any:
     """|| of texts, or of lists."""
     if isinstance(left, list) or isinstance(right, list):
-        parts = [one if isinstance(one, list) else [] if one is None else [one] for one in (left, right)]
+        parts = [side if isinstance(side, list) else [] if side is None else [side] for side in (left, right)]
         if len(parts[0]) + len(parts[1]) > MOST_ITEMS:
             raise WireError("54000", "A list has grown too long.")
         return parts[0] + parts[1]
@@ -107,8 +107,8 @@ def joined(left: Any, right: Any) -> Any:
 def member(value: Any, values: list[Any], compare: Binary = COMPARISONS["EQ"]) -> Any:
     """IN and = ANY: true where one is equal, NULL where one might be."""
     unknown = False
-    for one in values:
-        equal = compare(value, one)
+    for item in values:
+        equal = compare(value, item)
         if equal:
             return True
         unknown = unknown or equal is None
@@ -118,8 +118,8 @@ def member(value: Any, values: list[Any], compare: Binary = COMPARISONS["EQ"]) -
 def every(value: Any, values: list[Any], compare: Binary) -> Any:
     """<> ALL and the like."""
     unknown = False
-    for one in values:
-        holds = compare(value, one)
+    for item in values:
+        holds = compare(value, item)
         if holds is False:
             return False
         unknown = unknown or holds is None
@@ -142,7 +142,7 @@ def like_parts(pattern: str, escape: str) -> list[list[str | None]]:
 
 def _fits(text: str, part: list[str | None], at: int, run: Execution) -> bool:
     run.spend(1 + len(part))
-    return all(letter is None or text[at + place] == letter for place, letter in enumerate(part))
+    return all(letter is None or text[at + index] == letter for index, letter in enumerate(part))
 
 
 def _place(text: str, part: list[str | None], at: int, end: int, run: Execution) -> int | None:
@@ -152,7 +152,7 @@ def _place(text: str, part: list[str | None], at: int, end: int, run: Execution)
         run.spend(1 + len(part) + (end - at) // 16)
         found = text.find(wanted, at, end)
         return None if found < 0 else found
-    return next((place for place in range(at, end - len(part) + 1) if _fits(text, part, place, run)), None)
+    return next((index for index in range(at, end - len(part) + 1) if _fits(text, part, index, run)), None)
 
 
 def is_like(text: str, pattern: str, escape: str, run: Execution) -> bool:

@@ -208,7 +208,7 @@ class Sources:
         at = Compiled(oids.INT4, f"{name}.n")
 
         row = replace(self._read.calls.item(rows, at), oid=oids.ANYARRAY)
-        cells = [self._read.calls.item(row, self._read.calls.constant(place, oids.INT4)) for place in range(len(types))]
+        cells = [self._read.calls.item(row, self._read.calls.constant(index, oids.INT4)) for index in range(len(types))]
         fields = [(column, oid, cell.sql) for (column, oid), cell in zip(plan.columns, cells, strict=True)]
         return self._numbers(name), _named(fields, alias, names), self._within([rows], name)
 
@@ -230,7 +230,7 @@ class Sources:
             return made
         value = self._read.read(call, scope)
         array = oids.ARRAYS.get(value.oid, oids.ARRAYS[oids.TEXT])
-        return self._read.calls.add(lambda _run, one: [one], array, [value])
+        return self._read.calls.add(lambda _run, item: [item], array, [value])
 
     def _table(self, node: exp.Expr, scope: ColumnScope, alias: str, names: list[str]) -> tuple[str, _Fields, str]:
         if not isinstance(node.this, exp.Identifier):
@@ -268,7 +268,7 @@ class Sources:
             return self._fixed(name, own, alias, names)
         several = name == "unnest" and len(call.expressions) > 1
         calls = [exp.Unnest(expressions=[array]) for array in call.expressions] if several else [call]
-        lists = [self._rows(one, scope) for one in calls]
+        lists = [self._rows(function, scope) for function in calls]
         items = [self._read.calls.item(made, Compiled(oids.INT4, f"{own}.n")) for made in lists]
         column = name if several else alias or name
         fields = [(column, item.oid, item.sql) for item in items]
