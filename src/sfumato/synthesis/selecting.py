@@ -239,8 +239,8 @@ def tree_pairs(shares: dict[Axes, Floats], columns: int) -> dict[tuple[int, int]
             rows = pair.sum(axis=1, keepdims=True)
             given[new] = known, np.where(rows > 0, pair / np.where(rows > 0, rows, 1.0), shares[(new,)][None, :])
     together: dict[tuple[int, int], Floats] = {}
-    for place, (new, _) in enumerate(order):
-        for other, _ in order[:place]:
+    for index, (new, _) in enumerate(order):
+        for other, _ in order[:index]:
             if new in given:
                 known, step = given[new]
                 pair = np.diag(shares[(known,)]) if other == known else together[other, known]

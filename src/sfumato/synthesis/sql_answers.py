@@ -108,8 +108,8 @@ def answer_query(text: str, known: AnswerContext) -> Answer:
     shown, margins = [], []
     for item in private.outcome.items:
         values, errors = _answer_column(item.scalar, group, estimated)
-        shown.append([values[place] for place in order])
-        margins.append([errors[place] for place in order])
+        shown.append([values[index] for index in order])
+        margins.append([errors[index] for index in order])
     return Answer(
         private.names,
         tuple(zip(*shown, strict=True)),
@@ -252,7 +252,7 @@ def _evaluate_points(
     found = evaluate(ProjectNode(flow, "probed", tuple(items)), {read.label: values})
     by_name = dict(zip((item.name for item in items), found, strict=True))
     lying = np.array(by_name["row"], dtype=np.int64)
-    numbers = {cell: place for place, cell in enumerate(group.all_cells())}
+    numbers = {cell: index for index, cell in enumerate(group.all_cells())}
     keys = [by_name[f"k{at}"] for at in range(len(group.keys))]
     placed = np.full(rows, -1, dtype=np.int64)
     placed[lying] = [numbers.get(cell, -1) for cell in zip(*keys, strict=True)] if keys else 0
@@ -446,7 +446,7 @@ def _shown_groups(outcome: ProjectNode, group: Group, estimated: _Estimated) -> 
     flow = _with_group_number(outcome.source, group.label, number)
     shown = ProjectNode(flow, outcome.label, (Item("row", column(group.label, _ROW, number)),))
     (order,) = evaluate(shown, {group.label: values})
-    return [int(place) for place in order]  # type: ignore[call-overload]
+    return [int(index) for index in order]  # type: ignore[call-overload]
 
 
 def _given_columns(flow: RelNode, label: str) -> tuple[tuple[str, Any], ...]:

@@ -155,7 +155,7 @@ class Synthetic:
 
     def _axes(self, names: str | Sequence[str]) -> Axes:
         asked = [names] if isinstance(names, str) else list(names) if isinstance(names, Iterable) else []
-        known = {name.lower(): place for place, name in enumerate(self._measured.names)}
+        known = {name.lower(): index for index, name in enumerate(self._measured.names)}
         for name in asked:
             if not isinstance(name, str) or name.lower() not in known:
                 raise UnknownName(
