@@ -45,7 +45,7 @@ def count_outside(database: Database) -> list[OutsideColumn]:
             except Refusal:  # the table cannot be asked about now
                 continue
             pairs = zip(columns, counts[::2], counts[1::2], strict=True)
-            found += [OutsideColumn(table.name, *one) for one in pairs if one[1] or one[2]]
+            found += [OutsideColumn(table.name, *pair) for pair in pairs if pair[1] or pair[2]]
     return found
 
 
@@ -53,7 +53,7 @@ def outside_text(found: Sequence[OutsideColumn]) -> str:
     """Return what to tell the owner: how many values lie outside, what becomes of them, and what to write."""
     if not found:
         return ""
-    lines = [f"  - {line}" for one in found for line in _lines(one)]
+    lines = [f"  - {line}" for report in found for line in _lines(report)]
     return "\n".join(
         [
             "Values outside their bounds",
@@ -78,7 +78,7 @@ def _counts(database: Database, table: Table, columns: Sequence[Column]) -> list
     sql = select(listed, quoted(table.name))
     prepared = database.prepare(sql, None, RequestedPrice(_ANY_PRICE))
     exact, plan = prepared.engine.run(prepared.job).groups[0], prepared.plan.groups[0]
-    measured = {one.name: one.plain for one in plan.derived if isinstance(one, CountColumn)}
+    measured = {output.name: output.plain for output in plan.derived if isinstance(output, CountColumn)}
     # where a question selects how many rows count, the last number is that of all of them
     return [int(np.ravel(exact.columns[measured[asked.name]])[-1]) for asked in plan.group.asked]
 
