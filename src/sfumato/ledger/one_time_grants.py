@@ -44,7 +44,7 @@ def measurement_digest(account: str, question: str, event: str) -> str:
 
     The snapshot is no part of it: a grant pays once, about the snapshot that answers then.
     """
-    return sha256(length_prefixed(account, question, _unordered(event))).hexdigest()
+    return sha256(length_prefixed(account, question, _unordered_text(event))).hexdigest()
 
 
 def text_digest(account: str, sql: str, content: str) -> str:
@@ -57,7 +57,7 @@ def text_digest(account: str, sql: str, content: str) -> str:
 
 
 @remembered(1024)
-def _unordered(event: str) -> str:
+def _unordered_text(event: str) -> str:
     return unordered(from_json(event))
 
 
