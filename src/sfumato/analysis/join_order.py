@@ -90,7 +90,7 @@ class JoinedRows:
 
 def join_in_order(joins: InnerJoins, analyse: Callable[[Relation], Analysed], join: Joiner) -> JoinedRows:
     """Return the joined rows in the order that leaves one person the fewest of them, with what is left to filter."""
-    public, conditions = _narrowed(joins)
+    public, conditions = _filter_public_tables(joins)
     people = {id(leaf): analyse(leaf) for leaf in joins.people}
     best = _best(
         [
@@ -105,7 +105,7 @@ def join_in_order(joins: InnerJoins, analyse: Callable[[Relation], Analysed], jo
         refusal: Refusal | None = None
         for index in near or range(len(waiting)):
             try:
-                tried.append((index, _joined(best, *waiting[index], joins, join)))
+                tried.append((index, _join_next(best, *waiting[index], joins, join)))
             except Refusal as failure:
                 refusal = refusal or failure
                 continue
@@ -142,11 +142,11 @@ def _chain(
     (first, rows), *others = order
     joined = JoinedRows(rows, first, conditions, ())
     for leaf, analysed in others:
-        joined = _joined(joined, leaf, analysed, joins, join)
+        joined = _join_next(joined, leaf, analysed, joins, join)
     return joined
 
 
-def _joined(before: JoinedRows, leaf: Relation, rows: Analysed, joins: InnerJoins, join: Joiner) -> JoinedRows:
+def _join_next(before: JoinedRows, leaf: Relation, rows: Analysed, joins: InnerJoins, join: Joiner) -> JoinedRows:
     known, new = visible_labels(before.relation), visible_labels(leaf)
     met = tuple(part for part in before.left if _joins(part, known, new))
     condition = conjunction(met) if met else None
@@ -172,7 +172,7 @@ def _is_equality(condition: Expression) -> bool:
     return isinstance(condition, Call) and condition.function is Function.EQUAL
 
 
-def _narrowed(joins: InnerJoins) -> tuple[list[Relation], tuple[Expression, ...]]:
+def _filter_public_tables(joins: InnerJoins) -> tuple[list[Relation], tuple[Expression, ...]]:
     """Return public tables with what is known of their rows alone, and the conditions that are left.
 
     A table that only one other public table is compared with is joined with it: its conditions choose that one's rows.

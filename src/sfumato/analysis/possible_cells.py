@@ -27,12 +27,12 @@ class DeferredCells:
         while first._find is not None and first._before is not None:
             waiting.append(first)
             first = first._before
-        cells = first._resolved(None)
+        cells = first._resolve_after(None)
         for node in reversed(waiting):
-            cells = node._resolved(cells)
+            cells = node._resolve_after(cells)
         return cells
 
-    def _resolved(self, before: KnownCells) -> KnownCells:
+    def _resolve_after(self, before: KnownCells) -> KnownCells:
         if self._find is not None:
             self._cells = self._find(before)
             self._find = self._before = None
