@@ -62,7 +62,7 @@ def alone(sql: str) -> Stored:
     return Stored(sql, UNITED, Kind.EACH)
 
 
-def _each(stored: Stored, form: Callable[[Stored], str]) -> str:
+def _by_stored_type(stored: Stored, form: Callable[[Stored], str]) -> str:
     """Return the form of the one way in which a value is stored."""
     integer, floating, text = (f"{stored.sql}.{member}" for member in MEMBERS)
     return (
@@ -263,6 +263,6 @@ READING = ValueForms(
     exact_integer=_exact_integer,
     is_a_day=_is_a_day,
     is_of_microseconds=_is_of_microseconds,
-    each=_each,
+    each=_by_stored_type,
 )
 column_sql, unit_sql, check_range = READING.column, READING.unit, READING.check_range

@@ -104,7 +104,7 @@ class _Building:
                 now = digest_files(policy, policy.source, self.salt) if policy.source.scheme in ENDINGS else {}
                 loaded = load_arrivals(connection, policy, found, now, self.progress)
             carried = carried_tables(policy, loaded) if before is not None else frozenset()
-            if not carried or before is None or not _copied(before, self.folder / COPY):
+            if not carried or before is None or not _copy_previous(before, self.folder / COPY):
                 carried = frozenset()  # everything is written, from the copy before where nothing arrived
             execute(connection, f"ATTACH {literal(str(self.folder / COPY))} AS {COPY}")
             drop_all_but(connection, carried)
@@ -130,7 +130,7 @@ def _fits_into_memory(policy: Policy, rows: Mapping[str, int], limits: Limits) -
     return _BYTES_PER_VALUE * max(sizes, default=0) <= _SCRATCH_SHARE * limits.memory_bytes
 
 
-def _copied(before: Path, target: Path) -> bool:
+def _copy_previous(before: Path, target: Path) -> bool:
     """Copy the file of the copy before, so that only what changed is written; False where that fails."""
     try:
         shutil.copyfile(before, target)

@@ -43,10 +43,10 @@ NOTHING = PreviousCopy({}, {}, frozenset())
 def digest_files(policy: Policy, location: Location, salt: bytes) -> MarkedFiles:
     """Return the files of a source that is a file or a folder, as they are now."""
     root = source_root(location)
-    return {fold_name(table.name): _marked(root, files_of(location, table), salt) for table in policy.tables}
+    return {fold_name(table.name): _files_by_digest(root, files_of(location, table), salt) for table in policy.tables}
 
 
-def _marked(root: Path, files: Files, salt: bytes) -> dict[str, Path]:
+def _files_by_digest(root: Path, files: Files, salt: bytes) -> dict[str, Path]:
     found = {}
     for path in files.paths:
         status = path.stat()

@@ -65,13 +65,13 @@ def _rows(flow: RelNode, given: _Given) -> _Rows:
             count = len(given[label][columns[0][0]])
             if count > MAX_PYTHON_ROWS:
                 raise _NotPlainError
-            return _Rows({(label, name): _taken(given[label][name], facts) for name, facts in columns}, count)
+            return _Rows({(label, name): _check_column(given[label][name], facts) for name, facts in columns}, count)
         case FilterNode(source, condition):
             rows = _rows(source, given)
             truths = _values(condition, rows)
             return rows.chosen([at for at, truth in enumerate(truths) if truth is True])
         case SortNode(source, keys):
-            return _ordered(_rows(source, given), keys)
+            return _order_rows(_rows(source, given), keys)
         case LimitNode(source, count, offset):
             rows = _rows(source, given)
             return rows.chosen(range(rows.count)[offset : None if count is None else offset + count])
@@ -81,7 +81,7 @@ def _rows(flow: RelNode, given: _Given) -> _Rows:
     raise _NotPlainError
 
 
-def _ordered(rows: _Rows, keys: Sequence[tuple[Scalar, bool, bool]]) -> _Rows:
+def _order_rows(rows: _Rows, keys: Sequence[tuple[Scalar, bool, bool]]) -> _Rows:
     """Sort by the last key first: what a key leaves equal stays as it was."""
     places = list(range(rows.count))
     for scalar, descending, nulls_first in reversed(keys):
@@ -110,7 +110,7 @@ def _values(scalar: Scalar, rows: _Rows) -> _Column:
             ends = scalar.operator is Operator.OR
             return [_either(side, ends) for side in sides]
         case Operator.EQUAL | Operator.DIFFERENT | Operator.LESS | Operator.AT_MOST:
-            return _compared(scalar, rows)
+            return _compare(scalar, rows)
     raise _NotPlainError
 
 
@@ -121,7 +121,7 @@ def _either(side: Sequence[_Value], ends: bool) -> bool | None:
     return None if None in side else not ends
 
 
-def _compared(scalar: Scalar, rows: _Rows) -> _Column:
+def _compare(scalar: Scalar, rows: _Rows) -> _Column:
     one, other = scalar.arguments
     if one.facts.kind is not other.facts.kind or one.facts.kind not in _ORDERED:
         raise _NotPlainError
@@ -130,7 +130,7 @@ def _compared(scalar: Scalar, rows: _Rows) -> _Column:
     return [None if left is None or right is None else holds(left, right) for left, right in pairs]
 
 
-def _taken(values: Sequence[_Value] | npt.NDArray[np.generic], facts: Facts) -> _Column:
+def _check_column(values: Sequence[_Value] | npt.NDArray[np.generic], facts: Facts) -> _Column:
     """Return a column as it may stand in an answer: integers within their facts, doubles that are finite."""
     match facts.kind:
         case Kind.INTEGER:

@@ -76,7 +76,7 @@ class ServerReader:
             close(connection)
         else:
             return connection
-        connection = self._opened()
+        connection = self._open_connection()
         execute(connection, _BEGIN)
         return connection
 
@@ -84,9 +84,9 @@ class ServerReader:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        return self._opened()
+        return self._open_connection()
 
-    def _opened(self) -> Any:
+    def _open_connection(self) -> Any:
         connection = None
         with suppress(BadSource):  # it could be reached when it was opened: now that is a failure like any other
             connection, _ = connect(self._url)

@@ -38,7 +38,7 @@ def text_sql(text: str) -> str:
     return f'(CAST({literal(text.replace(chr(0), _NOWHERE))} AS text) COLLATE "C")'
 
 
-def _cased(name: str) -> Form:
+def _case_form(name: str) -> Form:
     def form(_: Scalar, arguments: list[str]) -> str:
         plain = f'{name}(v COLLATE "C")'
         others = ", ".join(literal(letter) for letter in letters(name))
@@ -141,8 +141,8 @@ _SHARED = TextForms(
 
 FORMS: dict[Operator, Form] = {
     **_SHARED.forms(),
-    Operator.LOWER: _cased("lower"),
-    Operator.UPPER: _cased("upper"),
+    Operator.LOWER: _case_form("lower"),
+    Operator.UPPER: _case_form("upper"),
     Operator.LENGTH: called("length", NARROW),
     Operator.LEFT: _cut("left"),
     Operator.RIGHT: _cut("right"),

@@ -178,8 +178,8 @@ def _begun(limits: Limits) -> _Held:
                 _end_with_the_process(running)
         gateway, folder = None, None
         if running is None:
-            gateway, folder, running = _started(limits)
-        pinned = _refusing(lambda: _pinned(running))
+            gateway, folder, running = _start_local(limits)
+        pinned = _refusing(lambda: _pin_session(running))
     if pinned is None:
         raise BadSource(
             "The settings of the Spark session could not be set.",
@@ -200,7 +200,7 @@ def _running(spark: Any) -> Any:
     return found
 
 
-def _pinned(running: Any) -> Any:
+def _pin_session(running: Any) -> Any:
     """Return a session beside the running one, which keeps its own settings; None where one was not taken."""
     if _is_remote(running):
         for option, number in _CHANNEL.items():
@@ -228,7 +228,7 @@ def _refusing(work: Callable[[], Result]) -> Result:
     )
 
 
-def _started(limits: Limits) -> tuple[Any, Path, Any]:
+def _start_local(limits: Limits) -> tuple[Any, Path, Any]:
     """Start a local Spark that listens to nobody else, shows nothing, and whose files only their owner may read."""
     if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
         raise BadSource(
@@ -287,11 +287,11 @@ def _end_with_the_process(session: Any) -> None:
     PySpark closes the connection when it forgets a session, where gRPC waits without end for calls to a server that is
     gone; and at the end of the process it asks the server to drop models that we never make, for ten minutes.
     """
-    session.client.close = _nothing
+    session.client.close = _do_nothing
     atexit.unregister(session.client._on_exit)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 

@@ -129,9 +129,9 @@ class Spark:
 
     def _bring(self, kept: MaterializedNode) -> MaterializedNode:
         """Write public rows into a file that Spark reads, once."""
-        return self._remote.bring(kept, self._written)
+        return self._remote.bring(kept, self._rows_text)
 
-    def _written(self, rows: MaterializedTable, columns: list[Facts]) -> str:
+    def _rows_text(self, rows: MaterializedTable, columns: list[Facts]) -> str:
         while self._remote.unused:
             self._drop(self._remote.unused.popleft())
         name = view_name(self._identity, f"p{fresh_id(system_source())[:12]}")

@@ -141,7 +141,7 @@ class SparkCopying:
         sources = read_schema(spark, policy, view_name(identity, "s_source"), views)
         now = {} if is_catalog(policy.source) else digest_files(policy, folder_of(policy.source), salt)
         new = added_files(policy, before, now)
-        added = {name: self._added(spark, name, paths, identity, views) for name, paths in new.items()}
+        added = {name: self._added_parts(spark, name, paths, identity, views) for name, paths in new.items()}
         rows = {fold_name(name): _count(source.parts) for name, source in sources.items()}
         read = {
             name: _count(added[fold_name(name)]) if fold_name(name) in added else rows[fold_name(name)]
@@ -171,7 +171,7 @@ class SparkCopying:
             with suppress(EngineFailed):  # a session that ended has no views
                 build.forget()
 
-    def _added(
+    def _added_parts(
         self, spark: Any, name: str, paths: tuple[Path, ...], identity: str, views: set[str]
     ) -> tuple[Part, ...]:
         """Return the rows of files that were added to the table of this folded name."""

@@ -33,10 +33,10 @@ _PLAIN = frozenset(" ,.:;-_/+*()<>=!?#@%&[]")
 
 def text_sql(text: str) -> str:
     """Return a text as a constant: whatever could mean more to the parser stands there by its number."""
-    return f"'{''.join(map(_spelled, text))}'"
+    return f"'{''.join(map(_escape_character, text))}'"
 
 
-def _spelled(character: str) -> str:
+def _escape_character(character: str) -> str:
     if character in _PLAIN or (character.isascii() and character.isalnum()):
         return character
     return f"\\u{ord(character):04x}" if ord(character) < 0x10000 else f"\\U{ord(character):08x}"
@@ -61,7 +61,7 @@ def _pattern(text: str, pieces: Sequence[str]) -> str:
     return f"rlike({text}, {text_sql(expression)})"
 
 
-def _cased(name: str) -> Form:
+def _case_form(name: str) -> Form:
     """Spark's own knows letters that become two; ours keep their length, by one table for every engine."""
 
     def form(_: Scalar, arguments: list[str]) -> str:
@@ -195,8 +195,8 @@ _SHARED = TextForms(
 
 FORMS: dict[Operator, Form] = {
     **_SHARED.forms(),
-    Operator.LOWER: _cased("lower"),
-    Operator.UPPER: _cased("upper"),
+    Operator.LOWER: _case_form("lower"),
+    Operator.UPPER: _case_form("upper"),
     Operator.LENGTH: called("length", NARROW),
     Operator.LEFT: _cut(_LEFT),
     Operator.RIGHT: _cut(_RIGHT),
