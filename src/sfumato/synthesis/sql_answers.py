@@ -100,7 +100,9 @@ def answer_query(text: str, known: AnswerContext) -> Answer:
             "Take the rows from `table()` or `sample(rows)`, or ask for COUNT, SUM or AVG.",
         ) from None
     if len(private.groups) != 1 or private.groups[0].combinations is not None:
-        raise _unsupported("It is one SELECT with COUNT, SUM or AVG, WHERE and GROUP BY; no joins and no subqueries.")
+        raise _unsupported_by_model(
+            "It is one SELECT with COUNT, SUM or AVG, WHERE and GROUP BY; no joins and no subqueries."
+        )
     (group,) = private.groups
     _refuse_unsupported(group, private.outcome)
     estimated = _estimate_groups(group, known)
@@ -128,7 +130,7 @@ class _Literals:
     """What can be computed from the text alone: there is no public table beside the synthetic one."""
 
     def materialize(self, flow: RelNode, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> PublicRows:
-        raise _unsupported("There are no other tables to join with.")
+        raise _unsupported_by_model("There are no other tables to join with.")
 
     def value_range(self, flow: RelNode, scalar: Scalar) -> tuple[int, int] | None:
         values = [value for (value,) in self._rows(flow, (scalar,)) if isinstance(value, int)]
@@ -149,7 +151,7 @@ class _Literals:
         return tuple(zip(*evaluate(ProjectNode(flow, "distinct", items), {}), strict=True))
 
 
-def _unsupported(why: str) -> UnsupportedSql:
+def _unsupported_by_model(why: str) -> UnsupportedSql:
     return UnsupportedSql(
         "This question is not supported over a synthetic table.", why, "Ask its parts, and compute the rest from them."
     )
@@ -157,22 +159,24 @@ def _unsupported(why: str) -> UnsupportedSql:
 
 def _refuse_unsupported(group: Group, outcome: ProjectNode) -> None:
     if _scanned_table(group.rows) is None:
-        raise _unsupported("It is one SELECT from one table; no joins and no subqueries.")
+        raise _unsupported_by_model("It is one SELECT from one table; no joins and no subqueries.")
     for asked in group.asked:
         aggregate = asked.aggregate
         bad = any(argument.facts.kind is not Kind.INTEGER for argument in aggregate.arguments)
         counts = aggregate.function is Aggregation.COUNT
         if aggregate.function not in _SUPPORTED or aggregate.distinct or (bad and not counts):
-            raise _unsupported("The aggregates are COUNT, SUM and AVG, without DISTINCT.")
+            raise _unsupported_by_model("The aggregates are COUNT, SUM and AVG, without DISTINCT.")
     flow = outcome.source
     while isinstance(flow, FilterNode | SortNode | LimitNode):
         flow = flow.source
     if not isinstance(flow, InputNode):
-        raise _unsupported("It is one SELECT; what is computed from its answer is yours to compute.")
+        raise _unsupported_by_model("It is one SELECT; what is computed from its answer is yours to compute.")
     measures = {(group.label, asked.name) for asked in group.asked}
     for item in outcome.items:
         if columns_read(item.scalar) & measures and item.scalar.operator is not Operator.COLUMN:
-            raise _unsupported("Numbers are shown as they are estimated, each with its margin; no arithmetic on them.")
+            raise _unsupported_by_model(
+                "Numbers are shown as they are estimated, each with its margin; no arithmetic on them."
+            )
 
 
 def _scanned_table(flow: RelNode) -> ScanNode | None:
@@ -462,7 +466,7 @@ def _with_group_number(flow: RelNode, label: str, facts: Any) -> RelNode:
     if isinstance(flow, InputNode):
         return replace(flow, columns=(*flow.columns, (_ROW, facts)))
     if isinstance(flow, AggregateNode | ProjectNode | ScanNode):
-        raise _unsupported("It is one SELECT; what is computed from its answer is yours to compute.")
+        raise _unsupported_by_model("It is one SELECT; what is computed from its answer is yours to compute.")
     return replace(flow, source=_with_group_number(flow.source, label, facts))  # type: ignore[union-attr, arg-type]
 
 
