@@ -87,7 +87,7 @@ SMALL_CACHES = {
     "mechanisms/randomized_response.py:log_rounded_up",
     "planning/bounding/candidates.py:candidate_thresholds",
     "planning/concentrated_loss.py:_around",
-    "randomness/bernoulli.py:_remembered",
+    "randomness/bernoulli.py:_cached_threshold",
     "randomness/discrete_gaussian.py:_prepare_sampler",
     "randomness/guide.py:build_guide",
     "randomness/health.py:_cutoff",

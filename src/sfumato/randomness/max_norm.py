@@ -122,7 +122,7 @@ class MaxNormLaw:
                 for order, coefficient in enumerate(_in_binomials(_shift_polynomial(polynomial, least)))
             ]
         low, high = self._sum(beyond_it, precision)
-        whole_low, whole_high = _everything(self, precision)
+        whole_low, whole_high = _full_sum(self, precision)
         return (low << bits) // whole_high, -((-high << bits) // max(whole_low, 1))
 
     def _sum(self, terms: Sequence[tuple[int, int, int]], bits: int) -> Between:
@@ -184,7 +184,7 @@ def _radius_weights(sides: tuple[int, ...], rate: Fraction, steps: int) -> tuple
 
 
 @remembered(256)
-def _everything(law: MaxNormLaw, bits: int) -> Between:
+def _full_sum(law: MaxNormLaw, bits: int) -> Between:
     """Enclose the sum over all integers of what `tail` adds up over some."""
     steps = law.steps
     listed = (_in_binomials(law._integers(law.sides, rest, steps)) for rest in range(steps))

@@ -77,7 +77,7 @@ def uniform_order(size: int, source: Source) -> npt.NDArray[np.int64]:
     """Draw each order of 0, 1, …, size - 1 with the same probability [Fisher, Yates]. Proof: proofs/selection.md."""
     bounds = np.arange(size, 1, -1, dtype=np.uint64)
     words = _draw_words(len(bounds), source)
-    picks, certain = _scaled(words, bounds)
+    picks, certain = _scale_words(words, bounds)
     for row in np.flatnonzero(~certain):
         picks[row] = _floor_of_multiple(int(words[row]), SELECTION_WORD_BITS, int(bounds[row]), source)
     order = list(range(size))
@@ -263,7 +263,9 @@ def _below_exp_minus(known: int, exponent: Fraction, source: Source) -> bool:
     raise _stuck_source()
 
 
-def _scaled(words: npt.NDArray[np.uint64], bounds: npt.NDArray[np.uint64]) -> tuple[Integers, npt.NDArray[np.bool_]]:
+def _scale_words(
+    words: npt.NDArray[np.uint64], bounds: npt.NDArray[np.uint64]
+) -> tuple[Integers, npt.NDArray[np.bool_]]:
     """Return floor(word * bound / 2^64), and whether every U that starts with the word agrees; bounds < 2^32."""
     half, mask = np.uint64(32), np.uint64((1 << 32) - 1)
     small = (words & mask) * bounds
@@ -276,7 +278,7 @@ def _scaled(words: npt.NDArray[np.uint64], bounds: npt.NDArray[np.uint64]) -> tu
 def scaled_far(
     words: npt.NDArray[np.uint64], bounds: npt.NDArray[np.uint64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Return the same as `_scaled`, for bounds below 2^48: the product is added up from four halves.
+    """Return the same as `_scale_words`, for bounds below 2^48: the product is added up from four halves.
 
     The floor of a multiple of U, and whether every U that begins with the word has it.
     """
