@@ -217,7 +217,7 @@ class RemoteDatabase:
         headers = {"Authorization": f"Bearer {self._token}", SPEAKER: Interface.PYTHON.value, **(more or {})}
         if content is not None:
             headers["Content-Type"] = "application/json"
-        status, reply = self._exchanged(method, path, content, headers)
+        status, reply = self._exchange(method, path, content, headers)
         try:
             document = json.loads(reply)
         except (ValueError, RecursionError):
@@ -228,11 +228,11 @@ class RemoteDatabase:
             raise refusal_of(document)
         raise _lost(self._place)
 
-    def _exchanged(self, method: str, path: str, content: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
+    def _exchange(self, method: str, path: str, content: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
         """Send and receive; a connection that was closed meanwhile is opened once more."""
         for last in (False, True):
             try:
-                connection = self._connected()
+                connection = self._connect()
                 connection.request(method, self._root + path, content, headers)
                 reply = connection.getresponse()
                 return reply.status, reply.read(_MAX_REPLY_BYTES)
@@ -242,7 +242,7 @@ class RemoteDatabase:
                     break
         raise _lost(self._place)
 
-    def _connected(self) -> http.client.HTTPConnection:
+    def _connect(self) -> http.client.HTTPConnection:
         connection: http.client.HTTPConnection | None = getattr(self._connections, "one", None)
         if connection is None:
             if self._context is None:

@@ -119,11 +119,12 @@ def serve_datasets(
     limits = gate_limits(settings)
     threads = limits.make_threads()
     return tuple(
-        _served(dataset, grants[dataset.path], limits, threads, tls, copies, len(opened) > 1) for dataset in opened
+        _serve_dataset(dataset, grants[dataset.path], limits, threads, tls, copies, len(opened) > 1)
+        for dataset in opened
     )
 
 
-def _served(
+def _serve_dataset(
     dataset: OpenDataset,
     grants: Grants,
     limits: GateLimits,

@@ -127,7 +127,7 @@ class Grants:
                 "One person may have no more of them.",
                 "Revoke one that is no longer used, or name the one to replace.",
             )
-        credentials = Secrets(self._drawn(_TOKEN_CHARS), self._drawn(_PASSWORD_CHARS))
+        credentials = Secrets(self._draw_token(_TOKEN_CHARS), self._draw_token(_PASSWORD_CHARS))
         now = self._clock()
         self._store.put_grant(
             Grant(
@@ -135,7 +135,7 @@ class Grants:
                 read_exactly(self._source, 16).hex(),
                 _digest(access.secret, credentials.token),
                 make_verifier(credentials.password, salt_of(access.secret, account)),
-                _written(now),
+                _time_text(now),
                 label,
                 person,
                 min(
@@ -249,7 +249,7 @@ class Grants:
             session.key,
             "",
             None,
-            _written(session.began),
+            _time_text(session.began),
             "",
             session.person,
             session.expires,
@@ -315,7 +315,7 @@ class Grants:
         roles = None if claimed is None or not account else claimed_roles(self._policy, account, claimed)
         if roles == ():
             return None
-        who = account, f"identity {name}", "", None, _written(since), "", person, expires
+        who = account, f"identity {name}", "", None, _time_text(since), "", person, expires
         grant = Grant(*who, kind=GrantKind.IDENTITY, roles=roles, identity=identity)
         return grant if self._counts(grant) else None
 
@@ -353,7 +353,7 @@ class Grants:
             return grant.kind is GrantKind.TOKEN or policy.identity is None or policy.identity.roles is None
         return bool(claimed_roles(policy, account, grant.roles))
 
-    def _drawn(self, length: int) -> str:
+    def _draw_token(self, length: int) -> str:
         return "".join(_ALPHABET[byte & 63] for byte in read_exactly(self._source, length))
 
     def _new_secret(self) -> bytes:
@@ -405,7 +405,7 @@ def _digest(secret: bytes, token: str) -> str:
     return hmac.new(secret, b"token " + token.encode("utf-8", "surrogatepass"), "sha256").hexdigest()
 
 
-def _written(seconds: float) -> str:
+def _time_text(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 

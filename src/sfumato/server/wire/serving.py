@@ -158,7 +158,7 @@ class _Connection:
             packet = await self._first()
             if packet is None:
                 return
-            caller = await self._authenticated(packet)
+            caller = await self._authenticate(packet)
         if self._counted is not None and not self._wire.connections.log_in(self._counted, caller.holder):
             raise _too_many()
         await self._session(packet, caller)
@@ -224,7 +224,7 @@ class _Connection:
             if known == process and hmac.compare_digest(expected.to_bytes(4, "big"), secret.to_bytes(4, "big")):
                 session.cancel()
 
-    async def _authenticated(self, packet: StartUp) -> Caller:
+    async def _authenticate(self, packet: StartUp) -> Caller:
         gate, address, binding = self._wire.gate_of(packet.database), self._address(), self._binding
         logins = gate.grants.of_user(packet.user)
         offered = b"".join(zero_ended(name) for name in mechanisms(binding)) + b"\x00"
@@ -300,7 +300,7 @@ class _Connection:
         wire.sessions[key] = session
         wire.accounts[account] = wire.accounts.get(account, 0) + 1
         try:
-            for name, value in _told(settings, caller.grant.account).items():
+            for name, value in _startup_settings(settings, caller.grant.account).items():
                 self._writer.write(parameter_status(name, value))
             self._writer.write(frame(b"K", struct.pack(">II", *key)))
             await session.serve()
@@ -330,7 +330,7 @@ def _with_marks(database: Database) -> dict[str, dict[str, str]]:
     return columns
 
 
-def _told(settings: Settings, user: str) -> dict[str, str]:
+def _startup_settings(settings: Settings, user: str) -> dict[str, str]:
     """Return what a client is told when it begins."""
     fixed = {"server_version": SERVER_VERSION, "server_encoding": "UTF8", "integer_datetimes": "on"}
     fixed |= {"is_superuser": "off", "session_authorization": user, "in_hot_standby": "off"}

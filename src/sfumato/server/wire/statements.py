@@ -271,14 +271,14 @@ def read_statement(sql: str) -> Statement:
         raise WireError("42601", f"this {verb} cannot be read", "", "Check its spelling.", position=1)
     raise WireError(
         "42601",
-        f'syntax error at or near "{_shown(text)}"',
+        f'syntax error at or near "{_shown_text(text)}"',
         "A statement begins with SELECT, WITH, VALUES, EXPLAIN, SET, SHOW, BEGIN, COMMIT or the like.",
         "Ask with SELECT.",
         position=1,
     )
 
 
-def _shown(text: str) -> str:
+def _shown_text(text: str) -> str:
     head = text.split(None, 1)[0][:40] if text else ""
     return "".join(letter if letter.isprintable() else "?" for letter in head)
 

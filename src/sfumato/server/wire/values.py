@@ -243,12 +243,12 @@ _TEXT_READERS: dict[int, Callable[[str], object]] = {
     oids.BOOL: _truth,
     oids.DATE: lambda text: date.fromisoformat(_ZONE.sub("", text)),
     oids.TIMESTAMP: lambda text: datetime.fromisoformat(_ZONE.sub("", text)),
-    oids.TIMESTAMPTZ: lambda text: _in_utc(_zoned(text)),
+    oids.TIMESTAMPTZ: lambda text: _in_utc(_parse_zoned_time(text)),
     oids.UUID: lambda text: str(UUID(text)),
 }
 
 
-def _zoned(text: str) -> datetime:
+def _parse_zoned_time(text: str) -> datetime:
     """Read a time with a zone; one without is of the session's zone, which is UTC."""
     return datetime.fromisoformat(re.sub(r" (?=[+-]\d\d(:?\d\d)?$|Z$)", "", text, flags=re.ASCII))
 
@@ -258,7 +258,7 @@ def _in_utc(time: datetime) -> datetime:
     return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
 
 
-def _fixed(layout: str) -> Callable[[bytes], Any]:
+def _fixed_layout(layout: str) -> Callable[[bytes], Any]:
     return lambda data: struct.unpack(layout, data)[0]
 
 
@@ -288,9 +288,9 @@ def _timestamp_binary(data: bytes) -> datetime:
 
 
 _BINARY_READERS: dict[int, Callable[[bytes], object]] = {
-    **{oid: _fixed(layout) for oid, layout in _INTEGERS.items()},
-    oids.FLOAT4: _fixed(">f"),
-    oids.FLOAT8: _fixed(">d"),
+    **{oid: _fixed_layout(layout) for oid, layout in _INTEGERS.items()},
+    oids.FLOAT4: _fixed_layout(">f"),
+    oids.FLOAT8: _fixed_layout(">d"),
     oids.NUMERIC: read_numeric,
     oids.BOOL: _bool_binary,
     oids.DATE: lambda data: date.fromordinal(struct.unpack(">i", data)[0] + _DAY),

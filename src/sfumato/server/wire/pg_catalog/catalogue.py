@@ -69,9 +69,9 @@ class CataloguePlan:
                         "54000", "The answer has too many rows.", f"The limit is {MAX_ROWS:,}.", "Use LIMIT."
                     )
         named = [at for at, oid in enumerate(types) if oid in NAMED]
-        return [self._shown(row, named) for row in run.each(found)] if named else found
+        return [self._show_row(row, named) for row in run.each(found)] if named else found
 
-    def _shown(self, row: tuple[Any, ...], named: list[int]) -> tuple[Any, ...]:
+    def _show_row(self, row: tuple[Any, ...], named: list[int]) -> tuple[Any, ...]:
         cells = list(row)
         for at in named:
             value = cells[at]
@@ -120,7 +120,7 @@ class Catalogue:
                 self._plans.move_to_end(key)
                 return self._plans[key]
         tree = self._own(sql)
-        made = None if tree is None else self._planned(tree, types)
+        made = None if tree is None else self._plan_query(tree, types)
         with self._lock:
             if key not in self._plans:
                 self._plans[key] = made
@@ -153,18 +153,18 @@ class Catalogue:
             raise WireError("42601", "the values of EXECUTE cannot be read") from None
         if any(isinstance(node, exp.Table | exp.Query | exp.Unnest) for node in tree.walk() if node is not tree):
             raise WireError("0A000", "the values of EXECUTE are spelled out, and read no table")
-        return self._planned(tree, {})
+        return self._plan_query(tree, {})
 
     def type_named(self, name: str) -> int:
         """Return the number of a type."""
         return type_number(name)
 
-    def _planned(self, tree: exp.Expr, types: Mapping[str, int]) -> CataloguePlan:
+    def _plan_query(self, tree: exp.Expr, types: Mapping[str, int]) -> CataloguePlan:
         learned = InferredTypes(dict(types))
         queries = Queries(self.shadow, self._forms, learned)
         plan = queries.read(tree, None)
-        parameters = {name: _described(learned.of(name)) for name in learned.types}
-        columns = tuple(Column(name, _described(oid)) for name, oid in plan.columns)
+        parameters = {name: _described_type(learned.of(name)) for name in learned.types}
+        columns = tuple(Column(name, _described_type(oid)) for name, oid in plan.columns)
         size = _PLAN_BYTES + learned.made * _EXPRESSION_BYTES + getsizeof(plan.sql)
         calls = tuple(queries.expressions.calls.made)
         return CataloguePlan(columns, parameters, size, plan, calls, frozenset(queries.used), self)
@@ -255,6 +255,6 @@ def _cached_size(key: tuple[str, tuple[tuple[str, int], ...]], plan: CataloguePl
     return 500 + getsizeof(key[0]) + 100 * len(key[1]) + (plan.size if plan is not None else 0)
 
 
-def _described(oid: int) -> int:
+def _described_type(oid: int) -> int:
     """Return the type that a client is told: names are texts, and so is what nothing tells."""
     return oids.TEXT if oid in NAMED or oid == oids.UNKNOWN else oid

@@ -68,7 +68,7 @@ def _check_length(length: int) -> None:
         raise text_too_long()
 
 
-def _replaced(run: Execution, text: str, old: str, new: str) -> str:
+def _replace(run: Execution, text: str, old: str, new: str) -> str:
     if not old:
         return text
     count = text.count(old)
@@ -160,11 +160,11 @@ def _format(_: Execution, pattern: str | None, *parts: Any) -> str | None:
             raise WireError("22023", "unrecognized format() type specifier")
         if not rest:
             raise WireError("22023", "too few arguments for format()")
-        made.append(_directed(piece, rest.pop(0)))
+        made.append(_format_directive(piece, rest.pop(0)))
     return joined_texts("", made)
 
 
-def _directed(directive: str, value: Any) -> str:
+def _format_directive(directive: str, value: Any) -> str:
     if value is None:
         if directive == "I":
             raise WireError("22004", "null values cannot be formatted as an SQL identifier")
@@ -190,7 +190,7 @@ def _substring(_: Execution, text: str, start: int = 1, length: int | None = Non
     return text[max(start - 1, 0) : end]
 
 
-def _trimmed(strip: Callable[[str, str], str]) -> Callable[..., str]:
+def _trim_function(strip: Callable[[str, str], str]) -> Callable[..., str]:
     def trimmed(run: Execution, text: str, chars: str = " ") -> str:
         distinct = "".join(set(chars))  # each letter of the text is looked up among them
         run.spend(len(chars) + len(text) * len(distinct) // 16)
@@ -215,14 +215,14 @@ _TEXTS = {
     "length": Builtin(oids.INT4, lambda _, text: len(text)),
     "char_length": Builtin(oids.INT4, lambda _, text: len(text)),
     "octet_length": Builtin(oids.INT4, lambda _, text: len(text.encode())),
-    "replace": Builtin(oids.TEXT, _replaced),
+    "replace": Builtin(oids.TEXT, _replace),
     "concat": Builtin(oids.TEXT, lambda run, *parts: _concat_ws(run, "", *parts), strict=False),
     "concat_ws": Builtin(oids.TEXT, _concat_ws, strict=False),
     "format": Builtin(oids.TEXT, _format, strict=False),
-    "btrim": Builtin(oids.TEXT, _trimmed(str.strip)),
-    "trim": Builtin(oids.TEXT, _trimmed(str.strip)),
-    "ltrim": Builtin(oids.TEXT, _trimmed(str.lstrip)),
-    "rtrim": Builtin(oids.TEXT, _trimmed(str.rstrip)),
+    "btrim": Builtin(oids.TEXT, _trim_function(str.strip)),
+    "trim": Builtin(oids.TEXT, _trim_function(str.strip)),
+    "ltrim": Builtin(oids.TEXT, _trim_function(str.lstrip)),
+    "rtrim": Builtin(oids.TEXT, _trim_function(str.rstrip)),
     "split_part": Builtin(oids.TEXT, _split_part),
     "substring": Builtin(oids.TEXT, _substring),
     "substr": Builtin(oids.TEXT, _substring),

@@ -27,7 +27,7 @@ def null_safe(operator: Binary) -> Binary:
     return safe
 
 
-def _ordered(compare: Callable[[Any, Any], bool]) -> Binary:
+def _order_operator(compare: Callable[[Any, Any], bool]) -> Binary:
     def ordered(left: Any, right: Any) -> bool:
         if isinstance(left, str) != isinstance(right, str):
             left, right = _text(left), _text(right)
@@ -41,16 +41,16 @@ def _text(value: Any) -> str:
 
 
 COMPARISONS: dict[str, Binary] = {
-    "EQ": _ordered(lambda left, right: left == right),
-    "NEQ": _ordered(lambda left, right: left != right),
-    "LT": _ordered(lambda left, right: left < right),
-    "LTE": _ordered(lambda left, right: left <= right),
-    "GT": _ordered(lambda left, right: left > right),
-    "GTE": _ordered(lambda left, right: left >= right),
+    "EQ": _order_operator(lambda left, right: left == right),
+    "NEQ": _order_operator(lambda left, right: left != right),
+    "LT": _order_operator(lambda left, right: left < right),
+    "LTE": _order_operator(lambda left, right: left <= right),
+    "GT": _order_operator(lambda left, right: left > right),
+    "GTE": _order_operator(lambda left, right: left >= right),
 }
 
 
-def _divided(left: Any, right: Any) -> Any:
+def _divide(left: Any, right: Any) -> Any:
     if not right:
         return None
     if isinstance(left, int) and isinstance(right, int):
@@ -62,7 +62,7 @@ _OPERANDS = (int, float, Decimal, date, timedelta)
 _MAX_EXPONENT = 1000
 
 
-def _bounded(operator: Binary) -> Binary:
+def _bound_operator(operator: Binary) -> Binary:
     """Return arithmetic on numbers and moments alone: Python would repeat and format texts by the same signs."""
 
     def bounded(left: Any, right: Any) -> Any:
@@ -84,13 +84,13 @@ def _bounded(operator: Binary) -> Binary:
 
 
 ARITHMETIC: dict[str, Binary] = {
-    "Add": _bounded(lambda left, right: left + right),
-    "Sub": _bounded(lambda left, right: left - right),
-    "Mul": _bounded(lambda left, right: left * right),
-    "Div": _bounded(_divided),
-    "Mod": _bounded(lambda left, right: left % right if right else None),
-    "BitwiseAnd": _bounded(lambda left, right: left & right),
-    "BitwiseOr": _bounded(lambda left, right: left | right),
+    "Add": _bound_operator(lambda left, right: left + right),
+    "Sub": _bound_operator(lambda left, right: left - right),
+    "Mul": _bound_operator(lambda left, right: left * right),
+    "Div": _bound_operator(_divide),
+    "Mod": _bound_operator(lambda left, right: left % right if right else None),
+    "BitwiseAnd": _bound_operator(lambda left, right: left & right),
+    "BitwiseOr": _bound_operator(lambda left, right: left | right),
 }
 
 
@@ -145,7 +145,7 @@ def _fits(text: str, part: list[str | None], at: int, run: Execution) -> bool:
     return all(letter is None or text[at + index] == letter for index, letter in enumerate(part))
 
 
-def _place(text: str, part: list[str | None], at: int, end: int, run: Execution) -> int | None:
+def _find_part(text: str, part: list[str | None], at: int, end: int, run: Execution) -> int | None:
     """Return the first place of a part between `at` and `end`; a part without _ is found in linear time."""
     if None not in part:
         wanted = "".join(letter for letter in part if letter is not None)
@@ -166,7 +166,7 @@ def is_like(text: str, pattern: str, escape: str, run: Execution) -> bool:
     if end < at or not _fits(text, first, 0, run) or not _fits(text, last, end, run):
         return False
     for part in parts[1:-1]:
-        found = _place(text, part, at, end, run)
+        found = _find_part(text, part, at, end, run)
         if found is None:
             return False
         at = found + len(part)

@@ -33,7 +33,7 @@ def with_views(catalog: VirtualCatalog, views: Collection[CataloguedView]) -> Vi
     """Return the catalogue of a session that has made temporary views."""
     contents = dict(catalog.contents)
     for key, rows in _rows(catalog.database, views).items():
-        contents[key] = _joined(catalog.contents[key], relations()[key], rows)
+        contents[key] = _with_view_rows(catalog.contents[key], relations()[key], rows)
     names = {view.number: view.name for view in views}
     return replace(
         catalog,
@@ -45,7 +45,9 @@ def with_views(catalog: VirtualCatalog, views: Collection[CataloguedView]) -> Vi
     )
 
 
-def _joined(base: Callable[[], list[Row]], relation: Relation, added: list[dict[str, Any]]) -> Callable[[], list[Row]]:
+def _with_view_rows(
+    base: Callable[[], list[Row]], relation: Relation, added: list[dict[str, Any]]
+) -> Callable[[], list[Row]]:
     return lambda: [*base(), *(as_row(relation, row) for row in added)]
 
 
