@@ -191,7 +191,7 @@ def directions(event: Event, *, alone: bool = False) -> Directions:
             # (1-q)Q + qP against Q, and Q against (1-q)Q + qP: proofs/poisson_sampling.md
             return Mixed(float(rate), ahead, backward=False), Mixed(float(rate), back, backward=True)
         case Approximate(inner, delta):
-            return _each(directions(inner, alone=alone), float(delta))
+            return _with_failure(directions(inner, alone=alone), float(delta))
         case Composed() | Repeated() | TreeAggregation():
             return _compose_inside(event)
         case Parallel(events):
@@ -200,7 +200,7 @@ def directions(event: Event, *, alone: bool = False) -> Directions:
             symmetric = all(member is other for member, other in members)
             return ahead, ahead if symmetric else worst(tuple(other for _, other in members))
         case TruncatedPoissonSampled():
-            return _truncated(event)
+            return _truncated_directions(event)
         case GaussianMixture() if event.largest:
             kept = [(a, b) for a, b in zip(event.sensitivities, event.probabilities, strict=True) if b]
             deviation = math.sqrt(event.sigma_squared)
@@ -214,7 +214,7 @@ def directions(event: Event, *, alone: bool = False) -> Directions:
             return curve, curve
 
 
-def _truncated(event: TruncatedPoissonSampled) -> Directions:
+def _truncated_directions(event: TruncatedPoissonSampled) -> Directions:
     """Return above a draw between both cases that everybody sees, below a release in which other units add nothing."""
     cut, inner = truncation(event), event.event
     whole = directions(PoissonSampled(event.rate, inner))
@@ -231,7 +231,7 @@ def _truncated(event: TruncatedPoissonSampled) -> Directions:
     return ahead, back
 
 
-def _each(pair: Directions, delta: float) -> Directions:
+def _with_failure(pair: Directions, delta: float) -> Directions:
     ahead = Failing(pair[0], delta)
     return ahead, ahead if pair[0] is pair[1] else Failing(pair[1], delta)
 
