@@ -49,7 +49,7 @@ def gaussian_refined(asked: Prepared, combined: Prepared, finder: ViewFinder, ac
     if variances is None or measured is None:
         return combined
     for receipt, views in islice(_chains(asked, measured, finder), _MAX_COMPARED_ANSWERS):
-        found = _refined(asked, measured, variances, receipt, views, finder)
+        found = _refine(asked, measured, variances, receipt, views, finder)
         if found is None:
             continue
         if found.known is not None or _is_cheaper(found, combined, finder, account):
@@ -120,7 +120,7 @@ def _is_same_question(view: StoredGroup) -> bool:
     )
 
 
-def _refined(
+def _refine(
     asked: Prepared,
     measured: MeasurementIdentity,
     variances: Mapping[Column, Fraction],
