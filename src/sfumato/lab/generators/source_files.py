@@ -146,17 +146,17 @@ class Sheets:
 
     def without(self, owner: int) -> "Sheets":
         """Return the files without the rows of one person; the files stay, if only with their headers."""
-        return self._changed(lambda sheet: tuple(row for row in sheet.rows if row.owner != owner))
+        return self._with_rows(lambda sheet: tuple(row for row in sheet.rows if row.owner != owner))
 
     def with_hard(self, owner: int, dice: Dice) -> "Sheets":
         """Return the files in which every row of one person is as hostile as its format allows."""
-        return self._changed(
+        return self._with_rows(
             lambda sheet: tuple(
                 _hard(self.scheme, sheet, owner, dice) if row.owner == owner else row for row in sheet.rows
             )
         )
 
-    def _changed(self, rows: Callable[[Sheet], tuple[SheetRow, ...]]) -> "Sheets":
+    def _with_rows(self, rows: Callable[[Sheet], tuple[SheetRow, ...]]) -> "Sheets":
         return replace(self, sheets=tuple(replace(sheet, rows=rows(sheet)) for sheet in self.sheets))
 
     def write(self, folder: Path, writers: Mapping[str, Writer]) -> None:
