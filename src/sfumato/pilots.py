@@ -90,7 +90,7 @@ def source_within(
         if not depends_on_data(refusal):
             raise
         targets = read_targets(price.within)
-    most = _most(price, account, policy)
+    most = _max_epsilon(price, account, policy)
 
     def prepare(epsilon: Fraction, stored: StoredPlanKey | None = None) -> Prepared:
         wanted = RequestedPrice(epsilon, None, None, price.delta, stored)
@@ -104,7 +104,7 @@ def is_pilot(asked: Prepared) -> bool:
     return asked.price_target.goal is not None and asked.price_target.goal.is_pilot
 
 
-def _most(price: RequestedPrice, account: str, policy: Policy) -> Fraction:
+def _max_epsilon(price: RequestedPrice, account: str, policy: Policy) -> Fraction:
     """Return the most epsilon that a question may cost: what was said beside its margins, or the account's cap."""
     analyst = policy.analyst(account) if account else None
     cap = policy.budget.epsilon if analyst is None else min(analyst.epsilon, policy.budget.epsilon)
@@ -121,7 +121,7 @@ def _next_measurement(
     costs = [_three_digits(most * share) for share in PILOT_SHARES]
     for cost, following in zip(costs, (*costs[1:], None), strict=True):
         pilot = prepare(cost)
-        stored = _stored(pilot, finder)
+        stored = _find_stored(pilot, finder)
         if stored is None:
             return _with_goal(pilot, goal)
         goal = replace(goal, paid=goal.paid + cost)
@@ -149,7 +149,7 @@ def _fresh_answer(search: "_Search", price: Fraction, costs: Sequence[Fraction],
     while True:
         price = _unlike(price, costs)
         answer = search.prepared_at(price)
-        stored = _stored(answer, finder)
+        stored = _find_stored(answer, finder)
         if stored is None or not answer_from_json(stored, answer)[1].refines:
             return answer
         price *= Fraction(99, 100)
@@ -163,7 +163,7 @@ def _accounts(finder: ViewFinder) -> Sequence[str]:
     return finder.ledger.accounts() if finder.account is None else (finder.account,)
 
 
-def _stored(asked: Prepared, finder: ViewFinder) -> str | None:
+def _find_stored(asked: Prepared, finder: ViewFinder) -> str | None:
     """Return the release of exactly this measurement, where it is stored."""
     names = (asked.fingerprint, *asked.names.older)
     found = (
@@ -252,7 +252,7 @@ class _Search:
         rows = {index for index, ratio in enumerate(best) if ratio <= 1}
         if not rows:
             return self._fallback()
-        plain, careful = self._least(0, rows), self._least(-1, rows)
+        plain, careful = self._min_price(0, rows), self._min_price(-1, rows)
         if careful is not None and plain is not None and careful <= max(_MAX_GUESS_RATIO * plain, self.cost):
             return _Decision(careful)
         if following is not None and (plain is None or following < plain / 2):
@@ -262,7 +262,7 @@ class _Search:
         if plain is not None:
             return _Decision(min(self.left, _three_digits(_MAX_GUESS_RATIO * plain)))
         reached = {index for index, ratio in enumerate(self._ratios(self.left, 0)) if ratio <= 1}
-        some = self._least(0, reached) if reached else None
+        some = self._min_price(0, reached) if reached else None
         return self._fallback() if some is None else _Decision(some)
 
     def prepared_at(self, price: Fraction) -> Prepared:
@@ -283,7 +283,7 @@ class _Search:
         why = f"At most ε = {round_up(self.left)} can be spent on it.{about}"
         return _Decision(_three_digits(self.cost * _FALLBACK_SHARE), why)
 
-    def _least(self, care: int, rows: set[int]) -> Fraction | None:
+    def _min_price(self, care: int, rows: set[int]) -> Fraction | None:
         """Return nearly the least price at which these rows are expected to reach their margins; None for none."""
 
         def worst(step: int) -> float:
@@ -317,16 +317,18 @@ class _Search:
         plan = next((plan for plan, _ in asked.plans if _shape(plan) == _shape(self.pilot.plan)), None)
         if plan is None:
             return ()
-        found = [self._ratios_of(plan, numbers, price, care) for numbers in _moved(self.pilot.plan, self.noisy, care)]
+        found = [
+            self._ratios_of(plan, numbers, price, care) for numbers in _shift_numbers(self.pilot.plan, self.noisy, care)
+        ]
         return tuple(map(max, zip(*found, strict=False)))
 
     def _ratios_of(self, plan: Plan, numbers: NoisyResult, price: Fraction, care: int) -> Ratios:
         release = make_release(plan, numbers, self.receipt, evaluate)
-        wider = {target: self._expected(target, price, care) for target in self.targets}
+        wider = {target: self._expected_ratio(target, price, care) for target in self.targets}
         ratios = [list(map(expected, _target_ratios(release, plan, target))) for target, expected in wider.items()]
         return tuple(map(max, zip(*ratios, strict=True)))
 
-    def _expected(self, target: MarginTarget, price: Fraction, care: int) -> Callable[[float], float]:
+    def _expected_ratio(self, target: MarginTarget, price: Fraction, care: int) -> Callable[[float], float]:
         """Return what a ratio is expected to be, from the one that the pilot's numbers have at this price.
 
         Ends of quantiles are chosen with the answer, and change inversely to the price. An interval that does not hold
@@ -371,7 +373,7 @@ def _shape(plan: Plan) -> object:
     ], len(plan.tables)
 
 
-def _moved(plan: Plan, noisy: NoisyResult, care: int) -> list[NoisyResult]:
+def _shift_numbers(plan: Plan, noisy: NoisyResult, care: int) -> list[NoisyResult]:
     """Return noisy numbers as they may be without their noise: smaller for -1, in two ways, and larger for 1.
 
     Where rows are counted, all numbers of a cell change alike, so that averages stay as they are; or each by itself.
