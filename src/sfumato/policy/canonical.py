@@ -207,7 +207,7 @@ def _csv_form(form: CsvFormat) -> list[str]:
     return [] if form == PLAIN else ["[csv]", *hashed_lines(CSV, form)]
 
 
-def _sealed(sealed: SealedTable) -> list[str]:
+def _sealed_lines(sealed: SealedTable) -> list[str]:
     named = {key: getattr(sealed, key) for key in ("cells", "measures", "squares", "nulls", "splayed")}
     lists = [f"{key} = [{', '.join(sorted(_name(name) for name in names))}]" for key, names in named.items()]
     return [*lists, f"capacity = {sealed.capacity}"]
@@ -227,7 +227,7 @@ def _table(table: Table) -> list[str]:
         chosen = f'{{ most = {most}, choose = "private" }}'
         lines.append(f"groups_per_unit = {chosen if table.groups_chosen else most}")
     if table.sealed is not None:
-        lines += _sealed(table.sealed)
+        lines += _sealed_lines(table.sealed)
     lines += hashed_lines(TABLE, table)
     if table.columns:
         lines.append(f"[tables.{_name(table.name)}.columns]")

@@ -120,7 +120,7 @@ class _Scanner:
             if match is None:
                 raise _LostError
             self.offset = match.end()
-            parts.append(_unquoted(match[1]))
+            parts.append(_unquote(match[1]))
             more = bool(match[2])
         return tuple(parts)
 
@@ -148,7 +148,7 @@ class _Scanner:
         return True
 
 
-def _unquoted(key: str) -> str:
+def _unquote(key: str) -> str:
     if key[0] not in "\"'":
         return key
     try:
