@@ -32,7 +32,7 @@ _POLICY = {
 
 def translate_tokens(tokens: list[Token], text: str) -> list[Token]:
     """Return the tokens of other systems as ours: names in backticks, and the bounds of CLAMPED BETWEEN."""
-    return list(_clamped([part for token in tokens for part in _dotted(token, text)]))
+    return list(_rewrite_clamped([part for token in tokens for part in _split_dotted_name(token, text)]))
 
 
 def refuse_other_systems(tokens: list[Token], text: str) -> None:
@@ -50,7 +50,7 @@ def refuse_other_systems(tokens: list[Token], text: str) -> None:
                 raise where.unsupported(*_POLICY[words[index + 1]])
 
 
-def _dotted(token: Token, text: str) -> Iterator[Token]:
+def _split_dotted_name(token: Token, text: str) -> Iterator[Token]:
     """Give the parts of a name in backticks: `project.dataset.table` is three names."""
     if token.token_type is not TokenType.IDENTIFIER or text[token.start : token.start + 1] != _BACKTICK:
         yield token
@@ -63,23 +63,23 @@ def _dotted(token: Token, text: str) -> Iterator[Token]:
         start += len(part) + 1
 
 
-def _clamped(tokens: list[Token]) -> Iterator[Token]:
+def _rewrite_clamped(tokens: list[Token]) -> Iterator[Token]:
     """Give `x CLAMPED BETWEEN a AND b` as `x, contribution_bounds_per_group => (a, b)`: both clip a person's total."""
     place, closes = 0, False
     while place < len(tokens):
         token, after = tokens[place], tokens[place + 1] if place + 1 < len(tokens) else None
         begins = token.token_type is TokenType.VAR and token.text.upper() == "CLAMPED"
         if begins and after is not None and after.token_type is TokenType.BETWEEN:
-            yield _made(TokenType.COMMA, ",", token)
-            yield _made(TokenType.VAR, PER_GROUP, token)
-            yield _made(TokenType.FARROW, "=>", token)
-            yield _made(TokenType.L_PAREN, "(", after)
+            yield _make_token(TokenType.COMMA, ",", token)
+            yield _make_token(TokenType.VAR, PER_GROUP, token)
+            yield _make_token(TokenType.FARROW, "=>", token)
+            yield _make_token(TokenType.L_PAREN, "(", after)
             place, closes = place + 2, True
             continue
         if closes and token.token_type is TokenType.AND:
-            yield _made(TokenType.COMMA, ",", token)
+            yield _make_token(TokenType.COMMA, ",", token)
         elif closes and token.token_type is TokenType.R_PAREN:
-            yield _made(TokenType.R_PAREN, ")", token)
+            yield _make_token(TokenType.R_PAREN, ")", token)
             yield token
             closes = False
         else:
@@ -87,7 +87,7 @@ def _clamped(tokens: list[Token]) -> Iterator[Token]:
         place += 1
 
 
-def _made(kind: TokenType, text: str, at: Token) -> Token:
+def _make_token(kind: TokenType, text: str, at: Token) -> Token:
     return Token(kind, text, at.line, at.col, at.start, at.end)
 
 

@@ -117,22 +117,22 @@ class _Parser(PostgresParser):
         return node
 
     def _parse_function_call(self, *args, **kwargs):  # type: ignore[no-untyped-def]
-        return self._placed(self._curr, super()._parse_function_call(*args, **kwargs))
+        return self._with_span(self._curr, super()._parse_function_call(*args, **kwargs))
 
     def _parse_select(self, *args, **kwargs):  # type: ignore[no-untyped-def]
-        return self._placed(self._curr, super()._parse_select(*args, **kwargs))
+        return self._with_span(self._curr, super()._parse_select(*args, **kwargs))
 
     def _parse_grouping_sets(self, *args, **kwargs):  # type: ignore[no-untyped-def]
-        return self._placed(self._curr, super()._parse_grouping_sets(*args, **kwargs))
+        return self._with_span(self._curr, super()._parse_grouping_sets(*args, **kwargs))
 
     def _parse_cube_or_rollup(self, *args, **kwargs):  # type: ignore[no-untyped-def]
-        return self._placed(self._curr, super()._parse_cube_or_rollup(*args, **kwargs))
+        return self._with_span(self._curr, super()._parse_cube_or_rollup(*args, **kwargs))
 
     def _parse_bracket(self, *args, **kwargs):  # type: ignore[no-untyped-def]
         opening, node = self._prev, super()._parse_bracket(*args, **kwargs)
-        return self._placed(opening, node) if isinstance(node, exp.Array) else node
+        return self._with_span(opening, node) if isinstance(node, exp.Array) else node
 
-    def _placed(self, opening: Token | None, node: Any) -> Any:
+    def _with_span(self, opening: Token | None, node: Any) -> Any:
         """Return a node with its span, from this token to the last one read."""
         if isinstance(node, exp.Expr) and opening is not None and self._prev is not None:
             node.meta["first"] = opening.start

@@ -73,7 +73,7 @@ def _standard_error(arguments: list[exp.Expr], condition: exp.Expr | None) -> ex
     return exp.Paren(this=exp.Div(this=_aggregate_call("stddev_pop", arguments[0], condition), expression=root))
 
 
-def _weighted(arguments: list[exp.Expr], condition: exp.Expr | None) -> exp.Expr:
+def _weighted_average(arguments: list[exp.Expr], condition: exp.Expr | None) -> exp.Expr:
     """WEIGHTED_AVG(x, w): SUM(x * w) over the sum of the weights of rows that have an x."""
     value, weight = arguments
     product = exp.Mul(this=exp.Paren(this=value.copy()), expression=exp.Paren(this=weight.copy()))
@@ -107,7 +107,7 @@ def _write_iif(arguments: list[exp.Expr], condition: exp.Expr | None) -> exp.Exp
 _WRITTEN: dict[str, tuple[int, RewriteCall]] = {
     "approx_count_distinct": (1, _write_count_distinct),
     "sem": (1, _standard_error),
-    **dict.fromkeys(("weighted_avg", "wavg"), (2, _weighted)),
+    **dict.fromkeys(("weighted_avg", "wavg"), (2, _weighted_average)),
     **dict.fromkeys(("geomean", "geometric_mean"), (1, _geometric)),
     "iif": (3, _write_iif),
     "safe_divide": (2, _safe_quotient),
