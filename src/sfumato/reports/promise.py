@@ -85,7 +85,7 @@ def summary_sections(policy: Policy) -> Iterator[ReportSection]:
         ),
     )
     yield ReportSection("For how long", (Paragraph(_lifetime(policy, total)),))
-    yield ReportSection("What sfumato trusts and cannot check", (BulletList(tuple(_believed(policy))),))
+    yield ReportSection("What sfumato trusts and cannot check", (BulletList(tuple(_believed_promises(policy))),))
 
 
 def _promise(policy: Policy, total: PrivacyLoss) -> str:
@@ -166,7 +166,7 @@ def _lifetime(policy: Policy, total: PrivacyLoss) -> str:
     )
 
 
-def _believed(policy: Policy) -> Iterator[str]:
+def _believed_promises(policy: Policy) -> Iterator[str]:
     yield "The policy must name people correctly. Two identifiers of one person count as two people."
     if public := ", ".join(table.name for table in policy.tables if table.public):
         yield f"Public tables must contain no personal data. Their rows are shown as they are: {public}."

@@ -50,7 +50,7 @@ def _report(policy: Policy, accounts: Accounts, questions: bool, now: datetime) 
     sign = ReportSection("Signatures", (SignatureLines(ROLES),))
     details = [
         *detail_sections(policy),
-        *_answered(policy, accounts, entries, questions),
+        *_answered_sections(policy, accounts, entries, questions),
         _ledger(policy, accounts, verified),
     ]
     details += [_versions(policy, entries), _limits(policy)]
@@ -78,7 +78,7 @@ def _so_far(accounts: Accounts, entries: Sequence[Entry], verified: Verified | N
     )
 
 
-def _answered(
+def _answered_sections(
     policy: Policy, accounts: Accounts, entries: Sequence[Entry], with_texts: bool
 ) -> Iterator[ReportSection]:
     note = Paragraph(
