@@ -33,7 +33,7 @@ def inspection_text(inspected: SourceReport, policy: Policy) -> str:
         parts.append("How to read more of them\n" + "\n".join(remedies))
     for column in inspected.columns:
         if column.rounded:
-            parts.append(_rounded(column))
+            parts.append(_rounding_text(column))
     readable = [column for column in inspected.columns if column.reads_as]
     if readable:
         lines = [escape_unprintable(f"  - {column.table}.{column.column} {column.reads_as}.") for column in readable]
@@ -55,7 +55,7 @@ def _remedy(column: InspectedColumn) -> str:
     return escape_unprintable(f"  - {where}: {lost} values are not of type {column.type}; {column.remedy}.")
 
 
-def _rounded(column: InspectedColumn) -> str:
+def _rounding_text(column: InspectedColumn) -> str:
     return escape_unprintable(
         f"{column.table}.{column.column} is declared as integer, and {_share_text(column.rounded, column.present)} of "
         'its values have decimals, which are rounded. To keep them, write type = "decimal" and a step such as 0.01.'
