@@ -210,7 +210,7 @@ def derive(plan: Plan, views: Mapping[str, Sequence[StoredGroup]], own: NoisyRes
         found = list(zip(labels, views.get(group.group.label, ()), strict=True))
         shown = shown_cells(table)
         if found:
-            derived += [_weighted(group, name, found, shown, own is not None) for name in _names(group)]
+            derived += [_weighted_measurement(group, name, found, shown, own is not None) for name in _names(group)]
     made = replace(shape, groups=tuple(groups), derived=tuple(derived))
     if own is None:
         events = tuple(entry.event for entry in rests_on.values() if entry.event is not None)
@@ -236,10 +236,10 @@ def from_views(asked: Prepared, finder: ViewFinder, *, at_any_accuracy: bool = F
         return replace(asked, known=known)
     if asked.plan.tables:
         return asked  # its own groups are combined with each other
-    return _cheaper(asked, views, finder) if asked.price_target.within else _combined(asked, views)
+    return _cheaper(asked, views, finder) if asked.price_target.within else _combine(asked, views)
 
 
-def _combined(asked: Prepared, views: Mapping[str, Sequence[StoredGroup]]) -> Prepared:
+def _combine(asked: Prepared, views: Mapping[str, Sequence[StoredGroup]]) -> Prepared:
     """Return a question whose fresh numbers are combined with kept ones, where that makes a difference."""
     found = derive(asked.plan, views, unmeasured(asked.plan))
     alone = _margins_alone(asked.plan)
@@ -412,7 +412,7 @@ def _names(group: GroupPlan) -> list[str]:
     return [measurement.name for measurement in group.measured]
 
 
-def _weighted(
+def _weighted_measurement(
     group: GroupPlan, name: str, views: Sequence[tuple[str, StoredGroup]], shown: Sequence[int], with_own: bool
 ) -> DerivedMeasurement:
     own = next(measurement for measurement in group.measured if measurement.name == name)
