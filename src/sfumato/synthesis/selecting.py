@@ -33,7 +33,7 @@ from sfumato.synthesis.design import (
 from sfumato.synthesis.domain import Floats
 from sfumato.synthesis.model import spanning_tree, targets
 
-MAX_FULLY_PAIRED_COLUMNS = 16
+MAX_COLUMNS_WITH_ALL_PAIRS = 16
 """Maximum number of columns that are always measured with all their pairs."""
 MAX_PAIR_CELLS = 18_000
 """More columns too, while all pairs together have no more cells; beyond, choosing errs less (docs/synthesis.md)."""
@@ -103,7 +103,7 @@ class Selection:
 def all_pairs_fit(sizes: Sequence[int]) -> bool:
     """Whether every pair is measured at once: a question of sizes alone, never of the data."""
     pairs = [cells_of(axes, sizes) for axes in combinations(range(len(sizes)), 2)]
-    few = len(sizes) <= MAX_FULLY_PAIRED_COLUMNS or sum(pairs) <= MAX_PAIR_CELLS
+    few = len(sizes) <= MAX_COLUMNS_WITH_ALL_PAIRS or sum(pairs) <= MAX_PAIR_CELLS
     return few and max(pairs, default=0) <= MAX_MARGINAL_CELLS and sum(pairs) + sum(sizes) <= MAX_TOTAL_CELLS
 
 

@@ -45,8 +45,10 @@ from sfumato.synthesis.fields import OWNER, field_of, points, stored_values
 from sfumato.synthesis.model import Fitted
 
 NORMAL_95 = 1.959963984540054
-MODELLED = "modelled, not measured: these columns lie in no measured marginal, and the margin does not cover the model"
-_SUPPORTED = frozenset({Aggregation.COUNT, Aggregation.SUM, Aggregation.AVG})
+MODELLED_NOTE = (
+    "modelled, not measured: these columns lie in no measured marginal, and the margin does not cover the model"
+)
+_SUPPORTED_AGGREGATES = frozenset({Aggregation.COUNT, Aggregation.SUM, Aggregation.AVG})
 _ROW = '"row"'
 
 
@@ -64,7 +66,7 @@ class Answer:
     @property
     def modelled(self) -> bool:
         """Whether the numbers come from the model."""
-        return MODELLED in self.notes
+        return MODELLED_NOTE in self.notes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,7 +118,7 @@ def answer_query(text: str, known: AnswerContext) -> Answer:
         private.names,
         tuple(zip(*shown, strict=True)),
         tuple(zip(*margins, strict=True)),
-        (*known.notes, *((MODELLED,) if estimated.modelled else ())),
+        (*known.notes, *((MODELLED_NOTE,) if estimated.modelled else ())),
     )
 
 
@@ -164,7 +166,7 @@ def _refuse_unsupported(group: Group, outcome: ProjectNode) -> None:
         aggregate = asked.aggregate
         bad = any(argument.facts.kind is not Kind.INTEGER for argument in aggregate.arguments)
         counts = aggregate.function is Aggregation.COUNT
-        if aggregate.function not in _SUPPORTED or aggregate.distinct or (bad and not counts):
+        if aggregate.function not in _SUPPORTED_AGGREGATES or aggregate.distinct or (bad and not counts):
             raise _unsupported_by_model("The aggregates are COUNT, SUM and AVG, without DISTINCT.")
     flow = outcome.source
     while isinstance(flow, FilterNode | SortNode | LimitNode):
