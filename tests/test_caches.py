@@ -55,7 +55,7 @@ def test_what_is_used_stays_and_what_is_too_large_is_not_held() -> None:
 
 def test_numbers_that_functions_remember_have_few_bytes_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caches, "MAX_NUMBER_BYTES", 100_000)
-    monkeypatch.setattr(caches, "_REMEMBERED", caches._Remembered())
+    monkeypatch.setattr(caches, "_CACHES", caches._Remembered())
 
     @remembered(1 << 15)
     def power(base: int, exponent: int) -> int:
