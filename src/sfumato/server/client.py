@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 from sfumato.errors import BadParameter, Interface, LedgerUnavailable, quote_value
 from sfumato.exact import integer, typed_rational, typed_share
 from sfumato.ledger.budget import budget_of_cohort
-from sfumato.ledger.history import HISTORY_PAGE, page_of
+from sfumato.ledger.history import HISTORY_PAGE_ENTRIES, page_of
 from sfumato.ledger.ledger import Budget, Entry
 from sfumato.planning.margin_targets import margin_text
 from sfumato.planning.quote import Quote
@@ -167,7 +167,7 @@ class RemoteDatabase:
         found = budget_of(self._fetch("GET", "/budget"))
         return found if cohort is None else budget_of_cohort(found, cohort)
 
-    def history(self, limit: object = HISTORY_PAGE, before: object = None) -> tuple[Entry, ...]:
+    def history(self, limit: object = HISTORY_PAGE_ENTRIES, before: object = None) -> tuple[Entry, ...]:
         """Return the charges of this account, newest first; `reopen` has the answers.
 
         At most `limit` entries; `before` is the sequence of an entry, and only older ones are returned.

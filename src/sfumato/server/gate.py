@@ -22,7 +22,7 @@ from typing import TypeVar, overload
 from sfumato.caches import SizedCache
 from sfumato.database import Database
 from sfumato.errors import Busy, NotGranted, Refusal, StillAnswering, Stopping
-from sfumato.ledger.history import HISTORY_PAGE
+from sfumato.ledger.history import HISTORY_PAGE_ENTRIES
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.planning.quote import Quote
 from sfumato.planning.refinement_offer import RefinementOffer, explain_with_offer
@@ -230,7 +230,7 @@ class Gateway:
 
     @overload
     async def history(
-        self, caller: Caller, limit: object = HISTORY_PAGE, before: object = None
+        self, caller: Caller, limit: object = HISTORY_PAGE_ENTRIES, before: object = None
     ) -> tuple[Entry, ...]: ...
     @overload
     async def history(
@@ -239,7 +239,7 @@ class Gateway:
     async def history(
         self,
         caller: Caller,
-        limit: object = HISTORY_PAGE,
+        limit: object = HISTORY_PAGE_ENTRIES,
         before: object = None,
         render: Callable[[tuple[Entry, ...]], T] | None = None,
     ) -> T | tuple[Entry, ...]:

@@ -36,7 +36,7 @@ _TAGS: dict[str, Callable[[str], object]] = {
     "decimal": lambda text: typed_rational(text, "parameters"),
 }
 """Values that JSON has no form of its own for."""
-_TAGGED = {
+_TAGGED_EXAMPLES = {
     "date": '{"date": "2024-01-31"}',
     "timestamp": '{"timestamp": "2024-01-31T12:00:00"}',
     "decimal": '{"decimal": "0.1"}',
@@ -223,7 +223,7 @@ def _parameter(value: object) -> object:
             return _TAGS[tag](text)
         except (ValueError, ArithmeticError):
             raise BadRequest(
-                f"A parameter is not a {tag}.", "Its text cannot be read.", f"Send for example {_TAGGED[tag]}."
+                f"A parameter is not a {tag}.", "Its text cannot be read.", f"Send for example {_TAGGED_EXAMPLES[tag]}."
             ) from None
     if isinstance(value, _Number):
         exact = typed_rational(str(value), PARAMETERS)

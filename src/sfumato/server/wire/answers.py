@@ -49,8 +49,8 @@ from sfumato.server.wire.view_statements import CreateView, DropView
 from sfumato.server.wire.waiting import StatementWait
 
 _PARAMETER = re.compile(r"[1-9]\d{0,4}")
-MOST_PARAMETERS = 1000
-_COUNTED = frozenset({"SELECT", "FETCH", "COPY"})
+MAX_PARAMETERS = 1000
+_TAGS_WITH_COUNT = frozenset({"SELECT", "FETCH", "COPY"})
 """Statements whose tag says how many rows there were."""
 
 T = TypeVar("T")
@@ -246,7 +246,7 @@ class Answering:
             messages.clear()  # an error holds on to this frame until it is told
             holding.release()
             raise
-        return Answer(columns, messages, holding, tag, tag in _COUNTED)
+        return Answer(columns, messages, holding, tag, tag in _TAGS_WITH_COUNT)
 
     def _is_stopped(self) -> Callable[[], bool]:
         """Return what tells the thread of this statement, and of no later one, that it should end."""
@@ -352,7 +352,7 @@ class Answering:
         database, number = self._gate.database(self._caller), self._gate.policies
         outline = await self._gate.work(self._caller, lambda: database.describe(sql, known, arrays))
         for name in outline.parameters:
-            if not _PARAMETER.fullmatch(name) or int(name) > MOST_PARAMETERS:
+            if not _PARAMETER.fullmatch(name) or int(name) > MAX_PARAMETERS:
                 raise WireError(
                     "42P02", f"there is no parameter {name[:20]}", "Parameters are $1, $2, … here.", "Write $1."
                 )
@@ -485,7 +485,7 @@ def _type_of(oid: int, name: str) -> Type:
 def _parameter_types(inferred: Mapping[str, int], declared: Sequence[int]) -> tuple[int, ...]:
     """Return the types of $1, $2, …: as declared, else as inferred, else text."""
     most = max([len(declared), *(int(name) for name in inferred)])
-    if most > MOST_PARAMETERS:
-        raise WireError("54023", f"a statement has at most {MOST_PARAMETERS} parameters")
+    if most > MAX_PARAMETERS:
+        raise WireError("54023", f"a statement has at most {MAX_PARAMETERS} parameters")
     given = [*declared, *[0] * (most - len(declared))]
     return tuple(oid or inferred.get(str(number), oids.TEXT) for number, oid in enumerate(given, 1))

@@ -20,10 +20,10 @@ _LAST = re.compile(r"(?P<signed>c=(?P<bound>[A-Za-z0-9+/=]+),r=(?P<nonce>[!-+\--
 
 def failed(user: str) -> WireError:
     """Say no, in the same words to everybody."""
-    return WireError("28P01", f'password authentication failed for user "{shown_name(user)}"', fatal=True)
+    return WireError("28P01", f'password authentication failed for user "{printable_name(user)}"', fatal=True)
 
 
-def shown_name(name: str) -> str:
+def printable_name(name: str) -> str:
     """Return a name that was sent, printable and no longer than a name is."""
     return "".join(letter if letter.isprintable() else "?" for letter in name[:63])
 

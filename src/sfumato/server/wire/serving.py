@@ -17,7 +17,7 @@ from sfumato.server.connections import Connections, ListeningSocket
 from sfumato.server.gate import Caller, Gateway
 from sfumato.server.grant_stores.stored import Grant
 from sfumato.server.tls import Tls
-from sfumato.server.wire.authentication import Exchange, begin, failed, mechanisms, shown_name
+from sfumato.server.wire.authentication import Exchange, begin, failed, mechanisms, printable_name
 from sfumato.server.wire.frames import Body, TooLarge, error_frame, frame, parameter_status, read_frame, zero_ended
 from sfumato.server.wire.memory import MemoryLimits, SessionMemory
 from sfumato.server.wire.pg_catalog.catalogue import Catalogue
@@ -28,9 +28,9 @@ from sfumato.server.wire.settings import SERVER_VERSION, Settings
 from sfumato.server.wire.sqlstates import WireError, reported, violation
 from sfumato.server.wire.startup import MAX_STARTUP_BYTES, CancelRequest, GssRequest, SslRequest, StartUp, read_packet
 
-_LARGEST_BEFORE_LOGIN = 4096
+_MAX_BYTES_BEFORE_LOGIN = 4096
 """Bytes of a message before the client has logged in."""
-_BUFFERED = 16 << 10
+_STREAM_BUFFER_BYTES = 16 << 10
 """Bytes that are read ahead from one client."""
 _CHANNEL = "postgresql"
 
@@ -114,7 +114,9 @@ async def start(
     counted = connections or Connections()
     wire = Wire(gates, tls or (lambda: None), counted, memory=SessionMemory(limits or _memory(counted)))
     taken = listener or ListeningSocket.over(bind_socket(host, port), counted)
-    return WireServer(wire, await asyncio.start_server(wire.connected, sock=taken, backlog=512, limit=_BUFFERED))
+    return WireServer(
+        wire, await asyncio.start_server(wire.connected, sock=taken, backlog=512, limit=_STREAM_BUFFER_BYTES)
+    )
 
 
 def _memory(connections: Connections) -> MemoryLimits:
@@ -249,7 +251,7 @@ class _Connection:
             raise
         self._writer.write(frame(b"R", struct.pack(">i", 12) + proof) + frame(b"R", struct.pack(">i", 0)))
         if packet.database not in (gate.policy.name, *LISTING_DATABASES):
-            name = shown_name(packet.database)
+            name = printable_name(packet.database)
             gate.audit.write(_CHANNEL, address, grant.account, "connect", "unknown_name")
             raise WireError("3D000", f'database "{name}" does not exist', "", f"Use {gate.policy.name}.", fatal=True)
         gate.grants.note_use(grant)
@@ -259,7 +261,7 @@ class _Connection:
     async def _answer(self) -> bytes:
         try:
             kind, body = await read_frame(
-                self._reader, await self._reader.readexactly(1), largest=_LARGEST_BEFORE_LOGIN
+                self._reader, await self._reader.readexactly(1), largest=_MAX_BYTES_BEFORE_LOGIN
             )
         except TooLarge:
             raise violation("A message of the authentication is too long.") from None

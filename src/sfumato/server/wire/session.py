@@ -46,9 +46,9 @@ from sfumato.server.wire.transactions import TransactionBlock
 from sfumato.server.wire.values import read_value
 from sfumato.server.wire.waiting import StatementWait
 
-MOST_PENDING = 5000
+MAX_PENDING_MESSAGES = 5000
 """So many messages may come before a Sync."""
-MOST_PENDING_BYTES = 1 << 20
+MAX_PENDING_BYTES = 1 << 20
 CHECK_SECONDS = 20.0
 """A session that waits looks every so often whether its grant still counts."""
 MAX_LOOP_CHARS = 4096
@@ -166,12 +166,12 @@ class WireSession:
 
     async def _take(self, kind: bytes, body: bytes) -> None:
         """Do what a message asks; those of the extended protocol wait for a Sync or Flush, as answers may."""
-        if kind in _EXTENDED or kind == b"H":
+        if kind in _MESSAGE_METHODS or kind == b"H":
             self._since_sync += 1
             self._pending_bytes += len(body)
             if self._skipping:
                 return
-            if self._since_sync > MOST_PENDING or self._pending_bytes > MOST_PENDING_BYTES:
+            if self._since_sync > MAX_PENDING_MESSAGES or self._pending_bytes > MAX_PENDING_BYTES:
                 self._fail(too_large("Too many messages came without a Sync.", "Send a Sync more often."))
                 await self._flush()
             elif kind == b"H":
@@ -212,7 +212,7 @@ class WireSession:
                 break
             try:
                 self._check_session()
-                await _EXTENDED[kind](self, Body(body))
+                await _MESSAGE_METHODS[kind](self, Body(body))
             except (Refusal, WireError) as error:
                 self._fail(error)
             await self._give_turn()
@@ -225,10 +225,10 @@ class WireSession:
 
     async def _refuse_oversized(self, large: TooLarge) -> None:
         kind = large.kind
-        if self._skipping and kind in _EXTENDED:
+        if self._skipping and kind in _MESSAGE_METHODS:
             return
         self._fail(large.error)
-        if kind not in _EXTENDED:
+        if kind not in _MESSAGE_METHODS:
             self._skipping = False
             await self._ready()
         await self._flush()
@@ -473,7 +473,7 @@ class WireSession:
         await self._flush()
 
 
-_EXTENDED = {
+_MESSAGE_METHODS = {
     b"P": WireSession._parse,
     b"B": WireSession._bind,
     b"D": WireSession._describe,

@@ -17,7 +17,7 @@ from sfumato.server.wire.sqlstates import WireError
 _DAY = date(2000, 1, 1).toordinal()
 _INSTANT = datetime(2000, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
-_MOST_DIGITS = 200
+_MAX_DIGITS = 200
 _INTEGER = re.compile(r"[+-]?\d{1,25}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d{1,60}(\.\d{0,60})?|\.\d{1,60})([eE][+-]?\d{1,3})?", re.ASCII)
 _PLAIN = re.compile(r"[A-Za-z0-9_./:+-]+", re.ASCII)
@@ -226,7 +226,7 @@ def _integer(text: str) -> int:
 
 def _number(text: str) -> Fraction:
     match = _NUMBER.fullmatch(text)
-    if match is None or abs(int((match[3] or "e0")[1:])) > _MOST_DIGITS:
+    if match is None or abs(int((match[3] or "e0")[1:])) > _MAX_DIGITS:
         raise ValueError
     return Fraction(text)
 
@@ -276,7 +276,7 @@ def read_numeric(data: bytes) -> Fraction:
     """
     count, weight, sign, scale = struct.unpack_from(">hhHH", data)
     groups = struct.unpack(f">{count}h", data[8:])
-    far = abs(weight) > _MOST_DIGITS or count > _MOST_DIGITS or scale > _MOST_DIGITS
+    far = abs(weight) > _MAX_DIGITS or count > _MAX_DIGITS or scale > _MAX_DIGITS
     if sign not in (0, 0x4000) or far or any(not 0 <= group < 10_000 for group in groups):
         raise ValueError
     total = sum((Fraction(10_000) ** (weight - at) * group for at, group in enumerate(groups)), Fraction(0))

@@ -18,11 +18,11 @@ from sfumato.query.parsing.tree import foreign_tree
 from sfumato.server.wire import oids
 from sfumato.server.wire.oids import Column
 from sfumato.server.wire.pg_catalog.calls import PythonCall
-from sfumato.server.wire.pg_catalog.casting import NAMED, type_number
+from sfumato.server.wire.pg_catalog.casting import NAMED_OID_TYPES, type_number
 from sfumato.server.wire.pg_catalog.compiled import Execution, InferredTypes, Row
 from sfumato.server.wire.pg_catalog.functions import BARE, functions
 from sfumato.server.wire.pg_catalog.queries import Plan, Queries
-from sfumato.server.wire.pg_catalog.relations import make_shadow, relations
+from sfumato.server.wire.pg_catalog.relations import make_virtual_catalog, relations
 from sfumato.server.wire.pg_catalog.sandbox import Sandbox
 from sfumato.server.wire.pg_catalog.trees import identifier
 from sfumato.server.wire.pg_catalog.view_rows import CataloguedView, with_views
@@ -68,7 +68,7 @@ class CataloguePlan:
                     raise WireError(
                         "54000", "The answer has too many rows.", f"The limit is {MAX_ROWS:,}.", "Use LIMIT."
                     )
-        named = [at for at, oid in enumerate(types) if oid in NAMED]
+        named = [at for at, oid in enumerate(types) if oid in NAMED_OID_TYPES]
         return [self._show_row(row, named) for row in run.each(found)] if named else found
 
     def _show_row(self, row: tuple[Any, ...], named: list[int]) -> tuple[Any, ...]:
@@ -89,7 +89,7 @@ class Catalogue:
         user: str,
         views: Collection[CataloguedView] | None = None,
     ) -> None:
-        shadow = make_shadow(policy, columns, user)
+        shadow = make_virtual_catalog(policy, columns, user)
         self._parts = policy, columns, user
         self.shadow = shadow if views is None else with_views(shadow, views)
         self._max_plan_bytes = MAX_CACHED_PLAN_BYTES if views is None else MAX_SESSION_PLAN_BYTES
@@ -257,4 +257,4 @@ def _cached_size(key: tuple[str, tuple[tuple[str, int], ...]], plan: CataloguePl
 
 def _described_type(oid: int) -> int:
     """Return the type that a client is told: names are texts, and so is what nothing tells."""
-    return oids.TEXT if oid in NAMED or oid == oids.UNKNOWN else oid
+    return oids.TEXT if oid in NAMED_OID_TYPES or oid == oids.UNKNOWN else oid

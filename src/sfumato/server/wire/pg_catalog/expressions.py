@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from sfumato.server.wire import oids
 from sfumato.server.wire.pg_catalog.calls import MAX_ARGUMENTS, Calls, array_of
-from sfumato.server.wire.pg_catalog.casting import INTEGERS, NAMED, TEXTS, is_array, type_number
+from sfumato.server.wire.pg_catalog.casting import INTEGERS, NAMED_OID_TYPES, TEXTS, is_array, type_number
 from sfumato.server.wire.pg_catalog.compiled import ColumnScope, Compiled, Execution, InferredTypes, select, weight
 from sfumato.server.wire.pg_catalog.fitting import Fitting
 from sfumato.server.wire.pg_catalog.folds import Fold
@@ -31,8 +31,8 @@ from sfumato.server.wire.sqlstates import WireError
 
 _SCHEMAS = ("pg_catalog", "information_schema")
 _SIGNS = {"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
-_ORDERED = (
-    INTEGERS | NAMED | {oids.FLOAT4, oids.FLOAT8},
+_ORDERED_TYPES = (
+    INTEGERS | NAMED_OID_TYPES | {oids.FLOAT4, oids.FLOAT8},
     TEXTS,
     frozenset({oids.BOOL}),
     frozenset({oids.DATE}),
@@ -43,7 +43,7 @@ _ORDERED = (
 
 def is_ordered(*parts: Compiled) -> bool:
     """Whether SQLite itself compares these values as PostgreSQL does."""
-    return any(all(part.oid in kind for part in parts) for kind in _ORDERED)
+    return any(all(part.oid in kind for part in parts) for kind in _ORDERED_TYPES)
 
 
 def _chain(node: exp.Expr, is_part: Callable[[exp.Expr], bool]) -> tuple[exp.Expr, list[exp.Expr]]:
@@ -378,7 +378,7 @@ class Expressions:
         read = [self.read(part, scope) for part in (first, *(operation.expression for operation in rest))]
         oid = next((part.oid for part in read if is_array(part.oid)), oids.TEXT)
         if not is_array(oid):
-            read = [self.fit(part, oids.TEXT) if part.oid in TEXTS | NAMED else part for part in read]
+            read = [self.fit(part, oids.TEXT) if part.oid in TEXTS | NAMED_OID_TYPES else part for part in read]
         made, *others = read
         for at in range(0, len(others), MAX_ARGUMENTS - 1):
             parts = [made, *others[at : at + MAX_ARGUMENTS - 1]]

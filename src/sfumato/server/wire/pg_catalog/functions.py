@@ -9,14 +9,14 @@ from decimal import Decimal
 from typing import Any
 
 from sfumato.server.wire import oids
-from sfumato.server.wire.pg_catalog.compiled import LONGEST_TEXT, Execution, text_too_long
+from sfumato.server.wire.pg_catalog.compiled import MAX_TEXT_CHARS, Execution, text_too_long
 from sfumato.server.wire.pg_catalog.relations import VirtualCatalog
 from sfumato.server.wire.settings import SERVER_VERSION
 from sfumato.server.wire.sqlstates import WireError
 from sfumato.server.wire.values import text_of
 
 VERSION = f"PostgreSQL {SERVER_VERSION}: a differentially private database that speaks PostgreSQL's protocol"
-MOST_ITEMS = 100_000
+MAX_ARRAY_ITEMS = 100_000
 """So many items a list may have."""
 _NUMBERS = (int, float, Decimal)
 _PLAIN = re.compile(r"[a-z_][a-z0-9_$]*", re.ASCII)
@@ -64,7 +64,7 @@ def joined_texts(separator: str, texts: Sequence[str]) -> str:
 
 
 def _check_length(length: int) -> None:
-    if length > LONGEST_TEXT:
+    if length > MAX_TEXT_CHARS:
         raise text_too_long()
 
 
@@ -302,8 +302,8 @@ _ARRAYS = {
     "array_ndims": Builtin(oids.INT4, lambda _, values: 1 if values else None),
     "cardinality": Builtin(oids.INT4, lambda _, values: len(values)),
     "array_position": Builtin(oids.INT4, lambda _, values, item: values.index(item) + 1 if item in values else None),
-    "array_append": Builtin(0, lambda _, values, item: [*(values or [])[:MOST_ITEMS], item], strict=False),
-    "array_cat": Builtin(0, lambda _, first, other: [*(first or []), *(other or [])][:MOST_ITEMS], strict=False),
+    "array_append": Builtin(0, lambda _, values, item: [*(values or [])[:MAX_ARRAY_ITEMS], item], strict=False),
+    "array_cat": Builtin(0, lambda _, first, other: [*(first or []), *(other or [])][:MAX_ARRAY_ITEMS], strict=False),
     "array_remove": Builtin(0, lambda _, values, item: [value for value in values if value != item]),
 }
 

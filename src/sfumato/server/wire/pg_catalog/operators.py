@@ -8,11 +8,11 @@ from functools import lru_cache
 from typing import Any
 
 from sfumato.server.wire.pg_catalog.compiled import Execution
-from sfumato.server.wire.pg_catalog.functions import MOST_ITEMS, limited
+from sfumato.server.wire.pg_catalog.functions import MAX_ARRAY_ITEMS, limited
 from sfumato.server.wire.sqlstates import WireError
 from sfumato.server.wire.values import text_of
 
-_LONGEST_PATTERN = 500
+_MAX_PATTERN_CHARS = 500
 _MAX_SEARCH_STEPS = 500_000
 
 Binary = Callable[[Any, Any], Any]
@@ -98,7 +98,7 @@ def joined(left: Any, right: Any) -> Any:
     """|| of texts, or of lists."""
     if isinstance(left, list) or isinstance(right, list):
         parts = [side if isinstance(side, list) else [] if side is None else [side] for side in (left, right)]
-        if len(parts[0]) + len(parts[1]) > MOST_ITEMS:
+        if len(parts[0]) + len(parts[1]) > MAX_ARRAY_ITEMS:
             raise WireError("54000", "A list has grown too long.")
         return parts[0] + parts[1]
     return None if left is None or right is None else limited(_text(left) + _text(right))
@@ -176,7 +176,7 @@ def is_like(text: str, pattern: str, escape: str, run: Execution) -> bool:
 @lru_cache(256)
 def regular_pattern(pattern: str, ignore_case: bool) -> re.Pattern[str]:
     """Return a regular expression of the few that clients send: names, alternatives, anchors, .* and no more."""
-    if len(pattern) > _LONGEST_PATTERN or not _is_simple(pattern):
+    if len(pattern) > _MAX_PATTERN_CHARS or not _is_simple(pattern):
         raise WireError(
             "0A000", "This regular expression is not supported here.", "Some take very long on some texts.", "Use LIKE."
         )

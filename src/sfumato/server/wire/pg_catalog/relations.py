@@ -175,7 +175,7 @@ def _split(text: str) -> list[tuple[str | None, str]]:
     return found
 
 
-def make_shadow(policy: Policy, columns: Mapping[str, Mapping[str, str]], user: str) -> VirtualCatalog:
+def make_virtual_catalog(policy: Policy, columns: Mapping[str, Mapping[str, str]], user: str) -> VirtualCatalog:
     """Return the catalogue that an analyst sees; `columns` are those of every table, with the types of the algebra."""
     tables = {name: _FIRST_TABLE + at for at, name in enumerate(sorted(columns))}
     made = _Contents(policy, columns, tables, user)
