@@ -53,7 +53,7 @@ MAX_MULTIPLIED_COLUMNS = 3
 _OTHERS = (ColumnType.TEXT, ColumnType.INTEGER, ColumnType.DATE)
 """The types of columns that people group by though their values are not listed, the likeliest first."""
 _NUMBERS = (ColumnType.INTEGER, ColumnType.DECIMAL)
-_REMEMBERED_COLUMNS = 4096
+_MAX_CACHED_COLUMNS = 4096
 """Columns whose facts are remembered: twice as many as a table can have."""
 MAX_COUNTED_COLUMNS = 8
 """So many columns of a table have the number of a person's rows beside them: an integer for every kept row each."""
@@ -223,7 +223,7 @@ def rows_in_sampling_order(table: DeclaredTable) -> bool:
     return table.rows_chosen or bool(summed_columns(table))
 
 
-@lru_cache(maxsize=_REMEMBERED_COLUMNS)
+@lru_cache(maxsize=_MAX_CACHED_COLUMNS)
 def facts_of(column: Column) -> Facts:
     """Return what the copy promises of a declared column that is not the unit; it is asked many times for each."""
     kind = Type(column.type)

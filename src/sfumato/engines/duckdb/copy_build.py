@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from sfumato.engines.duckdb.build import Build, build_table
-from sfumato.engines.duckdb.built_file import KEPT, CopiedFile
+from sfumato.engines.duckdb.built_file import KEPT_FILE_NAME, CopiedFile
 from sfumato.engines.duckdb.cohorts import write_cohorts
 from sfumato.engines.duckdb.connection import BEFORE, COPY, SCRATCH, STAGE, closed_connection, execute
 from sfumato.engines.duckdb.file_digests import digest_files, write_marks
@@ -71,7 +71,7 @@ class _Building:
 
     def forget(self) -> None:
         """Remove what an attempt left."""
-        for name in (COPY, STAGE, KEPT):
+        for name in (COPY, STAGE, KEPT_FILE_NAME):
             (self.folder / name).unlink(missing_ok=True)
 
     @contextmanager
@@ -116,7 +116,7 @@ class _Building:
                 connection, [entry for table in policy.tables for entry in build_table(build, table, self.progress)]
             )
             if policy.cohort is not None:
-                cohorts = write_cohorts(build, self.folder / KEPT, self.kept_cohorts)
+                cohorts = write_cohorts(build, self.folder / KEPT_FILE_NAME, self.kept_cohorts)
             write_marks(connection, now, loaded.rows)
             execute(connection, f"DETACH {COPY}")  # writes everything into the file
         return CopiedFile(self.folder / COPY, cohorts)

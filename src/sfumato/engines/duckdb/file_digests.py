@@ -36,7 +36,7 @@ class PreviousCopy:
     """The tables of the copy, those of losses among them."""
 
 
-NOTHING = PreviousCopy({}, {}, frozenset())
+NO_PREVIOUS_COPY = PreviousCopy({}, {}, frozenset())
 """Of a copy that there is not, or that does not say of what it was made."""
 
 
@@ -69,7 +69,7 @@ def read_marks(connection: Connection, database: str) -> PreviousCopy:
         "SELECT count(*) FROM duckdb_tables() WHERE database_name = $1 AND schema_name || '.' || table_name IN ($2, $3)"
     )
     if execute(connection, known, [database, _FILES, _COUNTS]) != [(2,)]:
-        return NOTHING
+        return NO_PREVIOUS_COPY
     files = execute(connection, select("tab, list(mark)", f"{database}.{_FILES}", group_by="tab"))
     rows = execute(connection, select("tab, n", f"{database}.{_COUNTS}"))
     copied = execute(connection, select("DISTINCT tab", f"{database}.{SHAPE}.columns"))

@@ -25,7 +25,7 @@ from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import BadSource, EngineFailed, quote_value
 from sfumato.policy.policy import Column, Location, Policy, Table, fold_name
 
-LOADED = "loaded"
+LOADED_SCHEMA = "loaded"
 """How the tables of the stage begin that files and batches are loaded into."""
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
@@ -111,7 +111,7 @@ def read_schema(
             source = _attached_table(connection, table)
         else:
             files = (instead or {}).get(table.name) or files_of(policy.source, table)
-            source = _file_table(connection, policy, table, files, LOADED)
+            source = _file_table(connection, policy, table, files, LOADED_SCHEMA)
         source = _as_written(policy, table, source)
         for column in table.columns:
             if source.column(column.name) is None:
@@ -146,7 +146,7 @@ def _other_delimiter(policy: Policy, table: Table, source: SourceTable) -> BadSo
 
 
 def read_files(
-    connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table, files: Files, loaded: str = LOADED
+    connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table, files: Files, loaded: str = LOADED_SCHEMA
 ) -> SourceTable:
     """Return what some files of a table hold; `loaded` is how tables begin that CSV files will be loaded into."""
     return _as_written(policy, table, _file_table(connection, policy, table, files, loaded))
@@ -354,7 +354,7 @@ def _streamed_table(
             types = dict(described(connection, name, set()))
     declared = [column for column in stream.columns if column.kind is not Kind.OTHER or table.column(column.name)]
     columns = tuple((column.name, _stored_as(column, types)) for column in declared)
-    relation = f"{STAGE}.{LOADED}{policy.tables.index(table)}"
+    relation = f"{STAGE}.{LOADED_SCHEMA}{policy.tables.index(table)}"
     return SourceTable(relation, columns, (Part(relation, columns),), stream=stream)
 
 

@@ -28,9 +28,9 @@ from sfumato.language.rel_nodes import RelNode, noisy_tables
 _INT64 = np.iinfo(np.int64)
 _MIN_NUMPY_ROWS = 10_000
 """Columns so short are listed value by value: `to_numpy` would import pandas, too."""
-_SECONDS = 120.0
+_TIME_LIMIT_SECONDS = 120.0
 """Arithmetic on an answer that takes longer is stopped."""
-_LONG = pa.decimal128(38, 0)  # FARTHEST has 38 digits
+_DECIMAL_38 = pa.decimal128(38, 0)  # FARTHEST has 38 digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class _Evaluator:
 
 
 _evaluators = local()
-_INHERITED: list[_Evaluator] = []
+_INHERITED_CONNECTIONS: list[_Evaluator] = []
 """Evaluators of a parent process: their threads do not exist here, so that even closing one could wait for ever."""
 
 
@@ -67,7 +67,7 @@ def _length(columns: Mapping[str, Values]) -> int:
 
 
 def _cast(name: str, type: pa.DataType) -> str:
-    return f"{quoted(name)}::HUGEINT AS {quoted(name)}" if type == _LONG else quoted(name)
+    return f"{quoted(name)}::HUGEINT AS {quoted(name)}" if type == _DECIMAL_38 else quoted(name)
 
 
 def _column(values: Values, facts: Facts) -> pa.Array:
@@ -94,7 +94,7 @@ def _integers(values: Values, facts: Facts) -> pa.Array:
     if -low <= 1 << 63 and high < 1 << 63:
         return _pack_array(pa.int64(), np.array(within, dtype=np.int64), _present(values))
     wide = b"".join(value.to_bytes(16, "little", signed=True) for value in within)
-    return _pack_array(_LONG, np.frombuffer(wide, dtype=np.uint8), _present(values), len(within))
+    return _pack_array(_DECIMAL_38, np.frombuffer(wide, dtype=np.uint8), _present(values), len(within))
 
 
 def _texts(values: Values) -> pa.Array:
@@ -126,7 +126,7 @@ def _pack_array(
 def _run(statement: str, tables: Mapping[str, pa.Table]) -> pa.Table:
     """Run one statement over some tables; a failure is one fixed sentence, as everywhere."""
     try:
-        with closing(_connection().cursor()) as cursor, TimeLimit(_SECONDS).running(cursor.interrupt):
+        with closing(_connection().cursor()) as cursor, TimeLimit(_TIME_LIMIT_SECONDS).running(cursor.interrupt):
             return _arrow(cursor, statement, tables)
     except duckdb.Error as error:
         record_engine_failure(error, statement)
@@ -148,7 +148,7 @@ def _connection() -> duckdb.DuckDBPyConnection:
     evaluator: _Evaluator | None = getattr(_evaluators, "one", None)
     if evaluator is None or evaluator.process != os.getpid():
         if evaluator is not None:
-            _INHERITED.append(evaluator)
+            _INHERITED_CONNECTIONS.append(evaluator)
         evaluator = _Evaluator(os.getpid(), closed_connection([], Limits()))
         _evaluators.one = evaluator
     return evaluator.connection

@@ -18,18 +18,18 @@ from sfumato.language.scalar import Operator, Scalar
 
 _Value = int | float | str | bool | None
 _Column = list[_Value]
-_Given = Mapping[str, Mapping[str, Sequence[_Value] | npt.NDArray[np.generic]]]
+_InputTables = Mapping[str, Mapping[str, Sequence[_Value] | npt.NDArray[np.generic]]]
 
 MAX_PYTHON_ROWS = 10_000
 """Of more rows an engine's arrays are faster."""
 _INT64 = np.iinfo(np.int64)
-_COMPARED: dict[Operator, Callable[[Any, Any], bool]] = {
+_COMPARISONS: dict[Operator, Callable[[Any, Any], bool]] = {
     Operator.EQUAL: eq,
     Operator.DIFFERENT: ne,
     Operator.LESS: lt,
     Operator.AT_MOST: le,
 }
-_ORDERED = (Kind.INTEGER, Kind.REAL, Kind.TEXT)
+_ORDERED_KINDS = (Kind.INTEGER, Kind.REAL, Kind.TEXT)
 """Kinds whose values Python compares as an engine does: texts by code point, doubles none of which is NaN."""
 
 
@@ -48,7 +48,7 @@ class _Rows:
         return _Rows({name: [column[at] for at in places] for name, column in self.columns.items()}, len(places))
 
 
-def plain_outcome(flow: RelNode, given: _Given) -> list[_Column] | None:
+def plain_outcome(flow: RelNode, given: _InputTables) -> list[_Column] | None:
     """Return the columns of a flow over noisy tables as `after_noise.evaluate` would; None where it is not plain."""
     if not isinstance(flow, ProjectNode) or not flow.items:
         return None
@@ -59,7 +59,7 @@ def plain_outcome(flow: RelNode, given: _Given) -> list[_Column] | None:
     return [rows.columns[flow.label, item.name] for item in flow.items]
 
 
-def _rows(flow: RelNode, given: _Given) -> _Rows:
+def _rows(flow: RelNode, given: _InputTables) -> _Rows:
     match flow:
         case InputNode(label, columns, None) if columns:
             count = len(given[label][columns[0][0]])
@@ -86,7 +86,7 @@ def _order_rows(rows: _Rows, keys: Sequence[tuple[Scalar, bool, bool]]) -> _Rows
     places = list(range(rows.count))
     for scalar, descending, nulls_first in reversed(keys):
         values = _values(scalar, rows)
-        if scalar.facts.kind not in (*_ORDERED, Kind.BOOLEAN):
+        if scalar.facts.kind not in (*_ORDERED_KINDS, Kind.BOOLEAN):
             raise _NotPlainError
         absent = [at for at in places if values[at] is None]
         present = [at for at in places if values[at] is not None]
@@ -123,9 +123,9 @@ def _either(side: Sequence[_Value], ends: bool) -> bool | None:
 
 def _compare(scalar: Scalar, rows: _Rows) -> _Column:
     one, other = scalar.arguments
-    if one.facts.kind is not other.facts.kind or one.facts.kind not in _ORDERED:
+    if one.facts.kind is not other.facts.kind or one.facts.kind not in _ORDERED_KINDS:
         raise _NotPlainError
-    holds = _COMPARED[scalar.operator]
+    holds = _COMPARISONS[scalar.operator]
     pairs = zip(_values(one, rows), _values(other, rows), strict=True)
     return [None if left is None or right is None else holds(left, right) for left, right in pairs]
 

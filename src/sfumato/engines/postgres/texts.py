@@ -130,7 +130,7 @@ def _pattern(text: str, pieces: Sequence[str]) -> str:
     return f"({text} LIKE {text_sql(pattern)})"
 
 
-_SHARED = TextForms(
+_TEXT_FORMS = TextForms(
     text_sql,
     ("btrim({0}, {1})", "ltrim({0}, {1})", "rtrim({0}, {1})"),
     starts=lambda text, other: f"starts_with({text}, {other})",
@@ -140,7 +140,7 @@ _SHARED = TextForms(
 )
 
 FORMS: dict[Operator, Form] = {
-    **_SHARED.forms(),
+    **_TEXT_FORMS.forms(),
     Operator.LOWER: _case_form("lower"),
     Operator.UPPER: _case_form("upper"),
     Operator.LENGTH: called("length", NARROW),

@@ -56,7 +56,7 @@ The threshold lets Spark keep of each person and partition the rows that come fi
 person with very many rows is no slow task.
 """
 MIN_MAJOR_VERSION = 4
-_TOLD = "spark.sql.optimizer.windowGroupLimitThreshold"
+_WINDOW_LIMIT_SETTING = "spark.sql.optimizer.windowGroupLimitThreshold"
 """A setting that has our value in no session but ours."""
 _REMOTE_VARIABLES = ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")
 """Where these are set, a Spark that somebody else started is to be used."""
@@ -83,20 +83,20 @@ class _Held:
 
 
 _LOCK = RLock()
-_HELD: list[_Held] = []
+_HELD_SESSIONS: list[_Held] = []
 
 
 def session(limits: Limits | None = None) -> Any:
     """Return a session with our settings: of the Spark that runs in this process, or of one that is started now."""
     with _LOCK:
-        if _HELD and _HELD[0].process != os.getpid():
+        if _HELD_SESSIONS and _HELD_SESSIONS[0].process != os.getpid():
             record_engine_failure("This process was forked: the connection to Java is that of its parent.")
             raise EngineFailed()
-        if _HELD and not _is_alive(_HELD[0].session):
+        if _HELD_SESSIONS and not _is_alive(_HELD_SESSIONS[0].session):
             _let_go()
-        if not _HELD:
-            _HELD.append(_begun(limits or Limits()))
-        return _HELD[0].session
+        if not _HELD_SESSIONS:
+            _HELD_SESSIONS.append(_begun(limits or Limits()))
+        return _HELD_SESSIONS[0].session
 
 
 def execute(statement: str) -> list[tuple[Any, ...]]:
@@ -131,13 +131,13 @@ def guarded(work: Callable[[], Result], statement: str = "") -> Result:
 def stop() -> None:
     """Stop the session if it is our own; another one is only let go of."""
     with _LOCK:
-        if _HELD and _HELD[0].process == os.getpid():
+        if _HELD_SESSIONS and _HELD_SESSIONS[0].process == os.getpid():
             _let_go()
 
 
 def java_process() -> int | None:
     """Return the process of our own Java, if there is one."""
-    return _HELD[0].gateway.proc.pid if _HELD and _HELD[0].gateway is not None else None
+    return _HELD_SESSIONS[0].gateway.proc.pid if _HELD_SESSIONS and _HELD_SESSIONS[0].gateway is not None else None
 
 
 def _rows(table: Any) -> list[tuple[Any, ...]]:
@@ -298,7 +298,7 @@ def _do_nothing() -> None:
 def _is_alive(session: Any) -> bool:
     def alive() -> bool:
         if _is_remote(session):  # a server that was started again does not know our settings
-            return not session.is_stopped and session.conf.get(_TOLD) == SETTINGS[_TOLD]
+            return not session.is_stopped and session.conf.get(_WINDOW_LIMIT_SETTING) == SETTINGS[_WINDOW_LIMIT_SETTING]
         return session.sparkContext._jsc is not None and not session.sparkContext._jsc.sc().isStopped()
 
     try:
@@ -308,7 +308,7 @@ def _is_alive(session: Any) -> bool:
 
 
 def _let_go() -> None:
-    held = _HELD.pop()
+    held = _HELD_SESSIONS.pop()
     if held.gateway is not None:
         _end(held.gateway, held.folder)
 

@@ -18,7 +18,7 @@ from sfumato.language.scalar import MAX_EXP_ARGUMENT, Operator, Scalar
 NARROW, WIDE, DOUBLE = "BIGINT", "DECIMAL(38,0)", "DOUBLE"
 TYPES = IntegerTypes(NARROW, WIDE, DOUBLE, lambda value, type: f"CAST('{value}' AS {type})")
 _LEAF = re.compile(r"[\w.`]+|CAST\('[^']*' AS [\w(),]+\)")
-_SPELLED = re.compile(r"CAST\('(-?\d+)' AS DECIMAL\(38,0\)\)")
+_DECIMAL_LITERAL = re.compile(r"CAST\('(-?\d+)' AS DECIMAL\(38,0\)\)")
 _SPLIT_BASE = 10**19
 _MIN_DIRECT_DIVISOR = 10**18
 """A wide integer has 38 digits: divided by one from here on, it leaves at most 20."""
@@ -48,7 +48,7 @@ def quotient(first: str, second: str, type: str = WIDE) -> str:
     """Return a quotient towards zero; the second is not zero."""
     if type != WIDE:
         return f"({first} div {second})"
-    spelled = _SPELLED.fullmatch(second)
+    spelled = _DECIMAL_LITERAL.fullmatch(second)
     if spelled and abs(int(spelled[1])) == 1:
         return first if spelled[1] == "1" else f"(-{first})"
 

@@ -184,7 +184,7 @@ def _ends(text: str, other: str, length: int) -> str:
     return f"endswith({text}, {other})"
 
 
-_SHARED = TextForms(
+_TEXT_FORMS = TextForms(
     text_sql,
     ("trim(BOTH {1} FROM {0})", "trim(LEADING {1} FROM {0})", "trim(TRAILING {1} FROM {0})"),
     starts=lambda text, other: f"startswith({text}, {other})",
@@ -194,7 +194,7 @@ _SHARED = TextForms(
 )
 
 FORMS: dict[Operator, Form] = {
-    **_SHARED.forms(),
+    **_TEXT_FORMS.forms(),
     Operator.LOWER: _case_form("lower"),
     Operator.UPPER: _case_form("upper"),
     Operator.LENGTH: called("length", NARROW),
