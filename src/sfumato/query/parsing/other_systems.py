@@ -12,7 +12,7 @@ _BUDGET = (
     "Look at what is left: db.budget() in Python, SHOW sfumato.budget over PostgreSQL's protocol, sfumato budget "
     "POLICY in a terminal. `explain` says what a question would use.",
 )
-_NAMED = {"ESTIMATE_REMAINING_DP_AGGREGATES": _BUDGET}
+_SYSTEM_FUNCTIONS = {"ESTIMATE_REMAINING_DP_AGGREGATES": _BUDGET}
 _POLICY = {
     "DOMAIN": (
         "a privacy domain is set here.",
@@ -38,7 +38,7 @@ def translate_tokens(tokens: list[Token], text: str) -> list[Token]:
 def refuse_other_systems(tokens: list[Token], text: str) -> None:
     """Refuse the words that have no meaning here, by name and with what to use instead."""
     for token in tokens:
-        why = _NAMED.get(token.text.upper()) if token.token_type is TokenType.VAR else None
+        why = _SYSTEM_FUNCTIONS.get(token.text.upper()) if token.token_type is TokenType.VAR else None
         if why is not None:
             where = source_span(text, token.start, token.end + 1)
             raise where.unsupported(f"{token.text.upper()} is not answered.", *why)
