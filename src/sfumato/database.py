@@ -20,7 +20,7 @@ from sfumato.errors import BadParameter, BudgetExhausted, PolicyChanged, Refusal
 from sfumato.granted_texts import describe_granted
 from sfumato.ledger.affordable_price import afforded
 from sfumato.ledger.cohorts import named_cohort
-from sfumato.ledger.history import HISTORY_PAGE, page_of
+from sfumato.ledger.history import HISTORY_PAGE_ENTRIES, page_of
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.one_time_grants import has_grant
 from sfumato.ledger.payer import Payer
@@ -339,7 +339,7 @@ class Database:
         every = paying_of(self.engine, shown=self._preparation.shows_cohorts)
         return self.payer.ledger.budget(self.account, named_cohort(cohort, every))
 
-    def history(self, limit: object = HISTORY_PAGE, before: object = None) -> tuple[Entry, ...]:
+    def history(self, limit: object = HISTORY_PAGE_ENTRIES, before: object = None) -> tuple[Entry, ...]:
         """Return what was charged to this account, newest first: at most `limit` entries older than entry `before`."""
         self._check_open()
         return self.payer.ledger.history(self.account, *page_of(limit, before))

@@ -45,7 +45,7 @@ __all__ = ["FILTER_USAGE_NOTE", "Budget", "Charge", "Entry", "Ledger", "StreamPr
 _REPEAT_TIMEOUT_SECONDS = 600.0
 """How long a question waits for the same question that is being answered elsewhere."""
 _POLL_SECONDS = 0.01
-_NO_LIMIT = 2**63 - 1
+_ALL_ENTRIES = 2**63 - 1
 
 
 def _sums_unavailable() -> LedgerUnavailable:
@@ -199,7 +199,7 @@ class Ledger:
         with self._writing:
             store = self._current()
             state = self._state
-        page = store.charges(account, before or _NO_LIMIT, limit or _NO_LIMIT)
+        page = store.charges(account, before or _ALL_ENTRIES, limit or _ALL_ENTRIES)
         return tuple(entry_of(charge, settled, self._is_open(state, charge)) for charge, settled in page)
 
     def accounts(self) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ _IS_MARKED = (
     "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
     "AND classid::bigint = %s AND objid::bigint = %s AND pid <> pg_backend_pid())"
 )
-_INHERITED: list[object] = []
+_INHERITED_CONNECTIONS: list[object] = []
 """Connections of a parent process: ending one here would end the parent's session, so they are kept for ever."""
 
 
@@ -265,7 +265,7 @@ class PostgresStore:
                 connection.close()
 
     def abandon(self) -> None:
-        _INHERITED.extend((self._connection, self._marks))
+        _INHERITED_CONNECTIONS.extend((self._connection, self._marks))
 
 
 def create_table(url: str, first: Row) -> None:

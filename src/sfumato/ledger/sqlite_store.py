@@ -62,7 +62,7 @@ _INDEXES = (
 _INSERT = f"INSERT INTO entries ({_COLUMNS}) VALUES ({', '.join('?' for _ in Row._fields)})"  # noqa: S608
 _SELECT = f"SELECT {_COLUMNS} FROM entries"  # noqa: S608
 _HEADS = select("sequence, head", "entries", where="sequence >= ?", order_by="sequence", limit=2)
-_INHERITED: list[sqlite3.Connection] = []
+_INHERITED_CONNECTIONS: list[sqlite3.Connection] = []
 """Connections of a parent process: closing one here would let go of the parent's locks, so they are kept for ever."""
 
 
@@ -270,7 +270,7 @@ class SqliteStore:
             write_anchor(anchor_path, Anchor(anchor.sequence, anchor.head, digest_of(self._path)))
 
     def abandon(self) -> None:
-        _INHERITED.extend((self._connection, *self._readers.abandon()))
+        _INHERITED_CONNECTIONS.extend((self._connection, *self._readers.abandon()))
         self._lock.close()
 
 
