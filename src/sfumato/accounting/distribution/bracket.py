@@ -50,7 +50,7 @@ from sfumato.errors import UnsupportedEvent
 FLOAT_RANGE_ERRORS = (ArithmeticError, ValueError, IndexError, MemoryError)
 """What an engine may run into when parameters lie near the ends of the floats; it is left out then."""
 
-_GRIDDED = PoissonSampled | TruncatedPoissonSampled | GaussianMixture | Parallel  # known by their curves alone
+_GridEvent = PoissonSampled | TruncatedPoissonSampled | GaussianMixture | Parallel  # known by their curves alone
 _MAX_EXACT_FLOAT_STEPS = 2**40  # steps up to which a float tells one from the next
 
 
@@ -295,7 +295,7 @@ def _bracket(parts: Mapping[Event, int], delta: float, epsilon: float | None) ->
 
 def _lower_and_upper_curves(parts: Mapping[Event, int], delta: float, epsilon: float | None) -> tuple[Slacked, Slacked]:
     """Return curves below and above the truth."""
-    if any(isinstance(event, _GRIDDED) for event in parts):
+    if any(isinstance(event, _GridEvent) for event in parts):
         if sum(parts.values()) == 1:
             drawn: Slacked = [(Drawn(grid.directions(next(iter(parts)), alone=True)), 0.0)]
             return drawn, drawn
