@@ -41,11 +41,11 @@ _MAX_COMPARED_NUMBERS = 60
 """Maximum number of values of one outcome that are compared."""
 _LEVEL = 0.95
 _COVERAGE_EPSILON = "20"
-_COVERED = (
+_COVERED_QUESTIONS = (
     "SELECT age, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY age",
     "SELECT AVG(age) AS m FROM visits",
 )
-_ASKED = (
+_LOSS_QUESTIONS = (
     ("SELECT COUNT(*) AS n FROM visits", HIGH_ID),
     ("SELECT SUM(cost) AS s, COUNT(*) AS n FROM visits", HIGH_ID),
     ("SELECT AVG(age) AS m FROM visits", HIGH_ID),
@@ -198,8 +198,8 @@ def sample_policy(policy: Policy, folder: Path, seed: object, most: int) -> list
 
 def run(seed: object, folder: Path, releases: tuple[int, int] = (24, 500)) -> list[Finding]:
     """Audit the clinic: answers on neighbours, and the error bars of `times` releases of two queries."""
-    alarms = audit(clinic(), folder, seed, _ASKED, SAMPLES_PER_QUERY)
+    alarms = audit(clinic(), folder, seed, _LOSS_QUESTIONS, SAMPLES_PER_QUERY)
     with open_subject(clinic(), populate(clinic(), seed), folder / "bars") as subject:
-        for sql, times in zip(_COVERED, releases, strict=True):
+        for sql, times in zip(_COVERED_QUESTIONS, releases, strict=True):
             alarms += [Finding(NAME, message) for message in compare_coverage(subject, sql, times)]
     return alarms

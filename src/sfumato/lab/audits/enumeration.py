@@ -29,7 +29,7 @@ from sfumato.randomness.discrete_laplace import DiscreteLaplace
 
 NAME = "exact"
 DIGITS = 60
-_BITS = 200
+_PMF_BITS = 200
 _ROUNDING_ERROR = Decimal(10) ** -45
 _ADD = Neighbours.ADD_REMOVE
 
@@ -114,7 +114,7 @@ def _laws() -> Iterator[str]:
 
 def _same_law(name: str, pmf: Callable[[int, int], tuple[int, int]], law: Weights) -> Iterator[str]:
     for value in range(12):
-        low, high = (Decimal(end) / 2**_BITS for end in pmf(value, _BITS))
+        low, high = (Decimal(end) / 2**_PMF_BITS for end in pmf(value, _PMF_BITS))
         if not low - _ROUNDING_ERROR <= law[value] <= high + _ROUNDING_ERROR:
             yield f"{name}: the probability of {value} is not that of its law"
             return
@@ -219,7 +219,7 @@ def _keys() -> Iterator[str]:
             yield f"{name}: the chances of {touched} keys exceed δ"
         if not separate(selection.event)[1] >= delta:
             yield f"{name}: its event says δ = {separate(selection.event)[1]}"
-        keep_probabilities = [Decimal(selection.keep(units).bounds(_BITS)[1]) / 2**_BITS for units in range(40)]
+        keep_probabilities = [Decimal(selection.keep(units).bounds(_PMF_BITS)[1]) / 2**_PMF_BITS for units in range(40)]
         factor = epsilon_per_key.exp()
         for units, (less, more) in enumerate(pairwise(keep_probabilities)):
             if (

@@ -53,9 +53,9 @@ NAME = "replay"
 QUERY_EPSILON = 1
 """The epsilon of every question."""
 _MAX_COMPOSED_EVENTS = 2
-_RECORDED = (Laplace, Gaussian, MaxNorm, OptimalSelection, RenyiSelection, CountedKeys, TopList)
+_RECORDED_MECHANISMS = (Laplace, Gaussian, MaxNorm, OptimalSelection, RenyiSelection, CountedKeys, TopList)
 _SELECTIONS = (OptimalSelection, RenyiSelection, CountedKeys, TopList)
-_WHOLE = (Quantiles, MatchedCount, Meetings, SpelledList)
+_UNOPENED_MECHANISMS = (Quantiles, MatchedCount, Meetings, SpelledList)
 """Mechanisms recorded as one call; the noise they draw inside is not recorded."""
 
 RecordedSelection = OptimalSelection | RenyiSelection | CountedKeys | TopList
@@ -125,7 +125,7 @@ def _held_vector(group: GroupAggregates, held: Held) -> Vector:
 def recording() -> Iterator[list[MechanismCall]]:
     """Write down every call of a mechanism that draws from a source of its own, not from a metered one."""
     calls: list[MechanismCall] = []
-    originals: dict[type, Any] = {kind: kind.release for kind in (*_RECORDED, *_WHOLE)}
+    originals: dict[type, Any] = {kind: kind.release for kind in (*_RECORDED_MECHANISMS, *_UNOPENED_MECHANISMS)}
     inside: list[object] = []
 
     def _selected(self: RecordedSelection, values: object, source: Source) -> Any:
@@ -150,9 +150,9 @@ def recording() -> Iterator[list[MechanismCall]]:
             inside.pop()
 
     try:
-        for kind in _RECORDED:
+        for kind in _RECORDED_MECHANISMS:
             setattr(kind, "release", _selected if kind in _SELECTIONS else _noised)  # noqa: B010
-        for whole in _WHOLE:
+        for whole in _UNOPENED_MECHANISMS:
             setattr(whole, "release", _whole)  # noqa: B010
         yield calls
     finally:

@@ -64,7 +64,7 @@ PLAIN: dict[str, tuple[tuple[str, Any], ...]] = {
 }
 """Ordinary texts and their meaning: an integer in steps, whether there is a date, or NULL."""
 
-TYPED: dict[str, tuple[tuple[Any, tuple[Any, ...]], ...]] = {
+TYPED_VALUES: dict[str, tuple[tuple[Any, tuple[Any, ...]], ...]] = {
     "person": ((pa.int64(), (None,)), (pa.float64(), (1.4, nan, inf, 2.0**60)), (pa.int32(), (None,))),
     "n": (
         (pa.int64(), (2**63 - 1, -(2**63), 2**53 + 1)),
@@ -171,7 +171,7 @@ def generate_files(scheme: str, writers: Sequence[str], dice: Dice, people: int 
     number = dice.randint(1, 3)
     made = []
     for index in range(number):
-        types = {name: dice.choice(TYPED[name])[0] for name in NAMES}
+        types = {name: dice.choice(TYPED_VALUES[name])[0] for name in NAMES}
         rows = tuple(
             _plain_row(scheme, types, owner, dice)
             for owner in range(1, people + 1)
@@ -215,11 +215,11 @@ def _hard(scheme: str, sheet: Sheet, owner: int, dice: Dice) -> SheetRow:
         texts = {name: dice.choice(HARD[name]) for name in NAMES if name != "person"}
         return SheetRow(owner, {"person": dice.choice([str(owner)] * 6 + [*HARD["person"]]), **texts}, hard=True)
     values: dict[str, Any] = {
-        name: dice.choice(dict(TYPED[name])[sheet.types[name]]) for name in NAMES if name != "person"
+        name: dice.choice(dict(TYPED_VALUES[name])[sheet.types[name]]) for name in NAMES if name != "person"
     }
     if dice.random() < 0.3 and not pa.types.is_binary(sheet.types["city"]):
         values["city"] = dice.choice(INVALID)
-    hard = dice.choice(dict(TYPED["person"])[sheet.types["person"]])
+    hard = dice.choice(dict(TYPED_VALUES["person"])[sheet.types["person"]])
     own = float(owner) if pa.types.is_floating(sheet.types["person"]) else owner
     return SheetRow(owner, {"person": dice.choice([own, own, hard]), **values}, hard=True)
 
