@@ -131,11 +131,11 @@ class Measurable:
         outcome = ProjectNode(InputNode(_LABEL, (), None), "outcome", ())
         private = PrivateQuery((group,), outcome, (), rows.neighbours, rows.notes)
         self.engine.check(private)
-        plan = Plan(private, (GroupPlan(group, None, measured, ()),), _NOTHING, None)
+        plan = Plan(private, (GroupPlan(group, None, measured, ()),), _NO_LOSS, None)
         return self.engine.prepare(plan)
 
 
-_NOTHING = PrivacyLoss(Fraction(0))
+_NO_LOSS = PrivacyLoss(Fraction(0))
 
 
 def _planned_column(name: str, argument: Scalar | None, rows: PrivateRows) -> PlannedMeasurement:
