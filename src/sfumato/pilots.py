@@ -218,7 +218,7 @@ class _Decision:
     unreachable: str = ""
 
 
-_UNDECIDED = _Decision(Fraction(0))
+_NO_DECISION = _Decision(Fraction(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ class _Search:
     def remembered(self, following: Fraction | None) -> _Decision | None:
         """Return what was decided before, or decide."""
         key = self.receipt.id, self.pilot.fingerprint_digest, self.pilot.texts, self.targets, self.left, following
-        if (found := _DECISIONS.get(key, _UNDECIDED)) is _UNDECIDED:  # another thread may forget all of them
+        if (found := _DECISIONS.get(key, _NO_DECISION)) is _NO_DECISION:  # another thread may forget all of them
             found = self.decide(following)
             if len(_DECISIONS) >= _MAX_DECISIONS:
                 _DECISIONS.clear()
