@@ -16,7 +16,7 @@ _MAX_KEY_DEPTH = 8
 _BLANK = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
 _SPACE = re.compile(r"[ \t]*")
 _KEY = re.compile(r"""[ \t]*("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[A-Za-z0-9_-]+)[ \t]*(\.?)""")
-_QUOTED = re.compile(
+_QUOTED_TEXT = re.compile(
     r'''"""(?:\\.|[^\\])*?"{3,5}(?!")|'{3}.*?'{3,5}(?!')|"(?:[^"\\\n]|\\.)*"|'[^'\n]*\'''',
     re.DOTALL,
 )
@@ -87,7 +87,7 @@ class _Scanner:
         elif self.peek("{"):
             self.inline_table(path)
         elif self.peek('"') or self.peek("'"):
-            self.skip(_QUOTED)
+            self.skip(_QUOTED_TEXT)
         else:
             self.skip(_SCALAR)
 
