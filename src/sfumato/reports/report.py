@@ -29,7 +29,7 @@ from sfumato.reports.document import DataTable, Paragraph, ReportBlock, ReportDo
 from sfumato.reports.promise import detail_sections, percent_up, summary_sections
 
 _VERSION = version("sfumato")
-_GRANTED = (RequestState.APPROVED, RequestState.USED)
+_GRANTED_STATES = (RequestState.APPROVED, RequestState.USED)
 ROLES = ("Data owner", "Data protection officer, ethics board or works council")
 
 
@@ -114,7 +114,7 @@ def _answered_sections(
             )
         )
     yield ReportSection("What was answered", tuple(blocks))
-    if granted := [request for request in accounts.requests() if request.loss and request.state in _GRANTED]:
+    if granted := [request for request in accounts.requests() if request.loss and request.state in _GRANTED_STATES]:
         yield _exceptions(granted)
 
 
