@@ -9,7 +9,7 @@ from sfumato.policy_draft.accuracy import SHARE, count_margin
 from sfumato.release.rendering.escaping import escape_unprintable
 from sfumato.release.rendering.table import text_table
 
-_NOTHING = "–"
+_EMPTY_CELL = "–"
 
 
 def inspection_text(inspected: SourceReport, policy: Policy) -> str:
@@ -127,13 +127,13 @@ def _caps_text(table: InspectedTable, policy: Policy) -> str:
 
 
 def _percent(part: int, whole: int) -> str:
-    return f"{part / whole:.1%}" if part and whole else _NOTHING
+    return f"{part / whole:.1%}" if part and whole else _EMPTY_CELL
 
 
 def _without_nothing(names: list[str], columns: list[list[str]], first: int) -> str:
     """Return a table without the columns that say nothing, of those from the first on."""
     indices = [
-        index for index in range(len(names)) if index < first or any(cell != _NOTHING for cell in columns[index])
+        index for index in range(len(names)) if index < first or any(cell != _EMPTY_CELL for cell in columns[index])
     ]
     return text_table(
         [names[index] for index in indices], [columns[index] for index in indices], [index > 0 for index in indices]
@@ -142,7 +142,7 @@ def _without_nothing(names: list[str], columns: list[list[str]], first: int) -> 
 
 def _share_text(count: int, whole: int) -> str:
     if not count:
-        return _NOTHING
+        return _EMPTY_CELL
     return f"{count:,} ({count / whole:.1%})" if whole else f"{count:,}"
 
 

@@ -22,7 +22,7 @@ MAX_QUESTIONS = 12
 MAX_USEFUL_RATIO = Fraction(1, 10)
 """An answer whose error bar is at most a tenth of its value."""
 MAX_ROUGH_RATIO = Fraction(1, 2)
-_SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
+_SUMMABLE_TYPES = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _TIMES = (ColumnType.DATE, ColumnType.TIMESTAMP)
 _MAX_KEYS = 100
 _TRIALS_PER_QUERY = 5
@@ -147,7 +147,7 @@ def _middle(column: Column) -> int:
 
 
 def _is_summed(column: Column) -> bool:
-    return column.bounds is not None and column.type in _SUMMED and not column.unique
+    return column.bounds is not None and column.type in _SUMMABLE_TYPES and not column.unique
 
 
 def _is_key(column: Column) -> bool:

@@ -31,7 +31,7 @@ from sfumato.terminal.tuning_trial import AnswerCells, Say, Trial, has_cap, is_t
 _DIGITS = (1, 2, 5)
 _CAPS = tuple(digit * 10**power for power in range(7) for digit in _DIGITS)
 _ENDS = tuple(Fraction(digit) * Fraction(10) ** power for power in range(-6, 16) for digit in _DIGITS)
-_SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
+_SUMMABLE_TYPES = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _MAX_TOTAL_STEPS = 1 << 62
 _DRAW_COUNT = 9
 """Number of answers that are drawn for queries with private selection."""

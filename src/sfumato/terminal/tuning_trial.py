@@ -32,7 +32,7 @@ from sfumato.release.release import Release, make_release
 from sfumato.release.stages import with_any_value
 from sfumato.terminal.tuning_lines import BoundsDraft, Steps
 
-_SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
+_SUMMABLE_TYPES = (ColumnType.INTEGER, ColumnType.DECIMAL)
 AnswerCells = dict[tuple[object, ...], tuple[Fraction, Fraction]]
 """Every number of an answer with its margin, by keys and column."""
 Say = Callable[[str], None]
@@ -161,7 +161,7 @@ def has_cap(table: Table) -> bool:
 def is_tuned(table: Table, column: Column) -> bool:
     """Tell whether the bounds of a column are tried."""
     own = table.names_people(column.name)
-    return not own and column.type in _SUMMED and column.bounds is not None and column.values is None
+    return not own and column.type in _SUMMABLE_TYPES and column.bounds is not None and column.values is None
 
 
 @contextmanager
