@@ -131,6 +131,8 @@ def _seconds(typed: str) -> float:
 def _account(name: str | None, owner: bool) -> str:
     if owner != (name is None):
         raise BadParameter(
-            "Who is meant?", "A token belongs to one analyst or to the owner.", "Give a NAME, or --owner."
+            "No account was named." if name is None else "Two accounts were named.",
+            "A token belongs to one analyst or to the owner.",
+            "Pass the analyst's NAME, or --owner.",
         )
     return name or ""

@@ -71,7 +71,7 @@ def _check_table(entry: Entry, cohort: Cohort, table: Table, column: Column) -> 
         raise _bad_cohort(entry, "Its table must name the person in each row, by another column.")
     if cohort.every is not None:
         if column.type not in _TIMES or column.bounds is None:
-            raise _bad_cohort(entry, "When a person came first is told by a date or timestamp with bounds.")
+            raise _bad_cohort(entry, "`every` divides people by a date or timestamp with bounds.")
         if len(list(_windows(column, cohort.every, None))) > MAX_COHORTS:
             raise _bad_cohort(entry, f"The bounds of the column span more than {MAX_COHORTS:,} cohorts.")
         return

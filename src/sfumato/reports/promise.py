@@ -120,8 +120,8 @@ def _reading(policy: Policy, total: PrivacyLoss) -> str:
     delta = (
         "δ is 0: the promise has no exception."
         if not total.delta
-        else f"This includes δ = {round_up(total.delta)}, about 1 in {int(1 / total.delta):,}: by so much the chance "
-        "of anything that an attacker could achieve may rise beyond what ε allows."
+        else f"This includes δ = {round_up(total.delta)}, about 1 in {int(1 / total.delta):,}. An attacker's chance "
+        "of success may be larger by δ than what ε allows."
     )
     every = policy.budget.every
     scope = "the whole budget" if every is None else f"one {every}"

@@ -80,7 +80,9 @@ async def grant_token(request: Request) -> Response:
     name, days = form.get("name", ""), form.get("days", "").strip()
     if fold_name(name) == OWNER:
         raise BadParameter(
-            "Who is meant?", "The owner's token can only be granted on the machine itself.", "Choose an analyst."
+            "The owner gets no token here.",
+            "The owner's token is granted on the server's machine alone.",
+            "Name an analyst.",
         )
     if days and not (days.isascii() and days.isdecimal() and 0 < int(days[:6]) <= _MAX_DAYS):
         raise BadParameter("The number of days is no number.", f"It lies between 1 and {_MAX_DAYS}.", "Write 90.")

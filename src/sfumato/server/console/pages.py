@@ -204,7 +204,9 @@ async def owner_grant(request: Request) -> Response:
     name = (await read_form(request)).get("name", "")
     if name == OWNER:
         raise BadParameter(
-            "Who is meant?", "The owner's token can only be granted on the machine itself.", "Choose an analyst."
+            "The owner gets no token here.",
+            "The owner's token is granted on the server's machine alone.",
+            "Name an analyst.",
         )
     given: Secrets = await gate.work(caller, lambda: gate.grants.grant(name))
     page = await _owner_page(gate, caller)

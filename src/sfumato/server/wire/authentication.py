@@ -79,7 +79,7 @@ def begin(
         raise violation("The first message of the authentication cannot be read.")
     flag = match["flag"]
     if (flag[0] == "p") != (mechanism == BOUND) or (flag == "y" and binding is not None):
-        raise violation("The channel binding does not fit what was offered.")
+        raise violation("The channel binding is not one that the server offered.")
     nonce = match["nonce"] + b64encode(server_nonce).decode()
     challenge = f"r={nonce},s={b64encode(verifiers[0].salt).decode()},i={verifiers[0].iterations}"
     header = text[: match.start("bare")]

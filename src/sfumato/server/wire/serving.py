@@ -92,7 +92,9 @@ class Wire:
         except (OSError, EOFError, TimeoutError, asyncio.CancelledError):
             pass
         except Exception:  # a bug ends this connection, without a trace that could hold a value
-            connection.say(error_frame(reported(violation("The server could not go on."))))
+            connection.say(
+                error_frame(reported(violation("The server ended this connection because of an internal error.")))
+            )
         finally:
             self.served.pop(task, None)
             await connection.close()
