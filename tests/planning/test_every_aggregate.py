@@ -1,4 +1,4 @@
-"""Every aggregate brings what ARCHITECTURE.md asks of a new one; a failure names the file that lacks it."""
+"""Every aggregate brings what docs/where_new_things_go.md asks of a new one; a failure names the file that lacks it."""
 
 import re
 from pathlib import Path

@@ -88,7 +88,7 @@ def tables_hash(policy: Policy) -> str:
 
 
 def tables_digest(policy: Policy, names: Iterable[str]) -> str:
-    """Return the SHA-256 of what the policy says about these tables, and about those that they lead to.
+    """Return the SHA-256 digest of the policy entries of these tables and of every table they reference.
 
     A table leads to the one that names its person, and to those that its columns take their keys from; whom we
     protect, and under which relation, is said of every table.
