@@ -19,7 +19,7 @@ from sfumato.synthesis.combining import combine
 from sfumato.synthesis.counting import count_marginal, with_noise
 from sfumato.synthesis.design import sensitivity_squared
 from sfumato.synthesis.selecting import (
-    MAX_FULLY_PAIRED_COLUMNS,
+    MAX_COLUMNS_WITH_ALL_PAIRS,
     all_pairs_fit,
     make_selection,
     misfit,
@@ -143,7 +143,7 @@ def test_one_row_moves_a_misfit_by_at_most_one_however_far_the_model_is(far: flo
 
 
 def test_all_pairs_are_measured_where_they_fit() -> None:
-    assert all_pairs_fit((16,) * MAX_FULLY_PAIRED_COLUMNS)
+    assert all_pairs_fit((16,) * MAX_COLUMNS_WITH_ALL_PAIRS)
     assert all_pairs_fit((2,) * 30)
     assert not all_pairs_fit(SIZES)
     assert not all_pairs_fit((2000, 2000, 2))

@@ -13,7 +13,7 @@ from sfumato.server.connections import Connection, Connections
 from sfumato.server.replies import PIECE_BYTES
 from sfumato.server.statuses import refusal_document
 
-_REFUSED = BadRequest("This is not an HTTP request.", "It cannot be read.", "Send HTTP/1.1.")
+_NOT_HTTP = BadRequest("This is not an HTTP request.", "It cannot be read.", "Send HTTP/1.1.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Protocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP, in the form of all refusals."""
-        body = f"{to_json(refusal_document(_REFUSED))}\n".encode()
+        body = f"{to_json(refusal_document(_NOT_HTTP))}\n".encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         events: list[Any] = [
             h11.Response(status_code=400, headers=[*headers, (b"connection", b"close")], reason=b"Bad Request"),

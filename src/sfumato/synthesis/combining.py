@@ -125,10 +125,10 @@ def subsets(axes: Axes) -> list[Axes]:
 
 def component(table: Counts, axes: Axes, part: Axes) -> Floats:
     """Return the component of `part` in a table over `axes`: sum over the others, remove the mean along each axis."""
-    gone = tuple(place for place, axis in enumerate(axes) if axis not in part)
+    gone = tuple(index for index, axis in enumerate(axes) if axis not in part)
     values = np.asarray(table.sum(axis=gone), dtype=np.float64)
-    for place in range(values.ndim):
-        values = values - values.mean(axis=place, keepdims=True)
+    for index in range(values.ndim):
+        values = values - values.mean(axis=index, keepdims=True)
     return values
 
 

@@ -34,7 +34,7 @@ from sfumato.synthesis.design import (
 from sfumato.synthesis.domain import Floats
 from sfumato.synthesis.model import spanning_tree, targets
 
-MAX_FULLY_PAIRED_COLUMNS = 16
+MAX_COLUMNS_WITH_ALL_PAIRS = 16
 """Maximum number of columns that are always measured with all their pairs."""
 MAX_PAIR_CELLS = 18_000
 """More columns too, while all pairs together have no more cells; beyond, choosing errs less (docs/synthesis.md)."""
@@ -106,7 +106,7 @@ class Selection:
 def all_pairs_fit(sizes: Sequence[int]) -> bool:
     """Whether every pair is measured at once: a question of sizes alone, never of the data."""
     pairs = [cells_of(axes, sizes) for axes in combinations(range(len(sizes)), 2)]
-    few = len(sizes) <= MAX_FULLY_PAIRED_COLUMNS or sum(pairs) <= MAX_PAIR_CELLS
+    few = len(sizes) <= MAX_COLUMNS_WITH_ALL_PAIRS or sum(pairs) <= MAX_PAIR_CELLS
     return few and max(pairs, default=0) <= MAX_MARGINAL_CELLS and sum(pairs) + sum(sizes) <= MAX_TOTAL_CELLS
 
 
@@ -247,8 +247,8 @@ def tree_pairs(shares: dict[Axes, Floats], columns: int) -> dict[tuple[int, int]
             rows = pair.sum(axis=1, keepdims=True)
             given[new] = known, np.where(rows > 0, pair / np.where(rows > 0, rows, 1.0), shares[(new,)][None, :])
     together: dict[tuple[int, int], Floats] = {}
-    for place, (new, _) in enumerate(order):
-        for other, _ in order[:place]:
+    for index, (new, _) in enumerate(order):
+        for other, _ in order[:index]:
             if new in given:
                 known, step = given[new]
                 pair = np.diag(shares[(known,)]) if other == known else together[other, known]
