@@ -71,4 +71,9 @@ SYNTHESIS_BUGS: tuple[Bug, ...] = (
             "        return np.where(found < 0, self.present.size, found)\n",
         ),
     ),
+    planned(
+        "rounds fail where noise is so large that a float has no digit left for a total",
+        "tests/synthesis/test_selecting.py",
+        ("synthesis/combining.py", "int(kept[-1]) if len(kept) else 0", "int(kept[-1])"),
+    ),
 )
