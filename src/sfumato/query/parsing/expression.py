@@ -148,7 +148,9 @@ def _compared(
 ) -> Expression:
     pair = (right, left) if swapped else (left, right)
     refusal = frame.reading.never_equal(left, right, _span_of(node, frame)) if function in _EQUALITIES else None
-    return frame.reading.decided(compare(function, *pair, _span_of(node, frame)), refusal)
+    where = _span_of(node, frame)
+    compared = frame.reading.decided(compare(function, *pair, where), refusal)
+    return frame.reading.ordered(compared, *pair, where)
 
 
 def _not_distinct(node: exp.Expr, frame: ExpressionContext) -> Expression:
@@ -230,7 +232,11 @@ def _read_between(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.settle(argument, node)  # it will be there twice
 
     def inside(bottom: Expression, top: Expression) -> Expression:
-        sides = (compare(Function.AT_MOST, bottom, argument, where), compare(Function.AT_MOST, argument, top, where))
+        pairs = (bottom, argument), (argument, top)
+        sides = tuple(compare(Function.AT_MOST, *pair, where) for pair in pairs)
+        if not node.args.get("symmetric"):
+            for side, pair in zip(sides, pairs, strict=True):
+                frame.reading.ordered(side, *pair, where)
         return Call(Function.AND, sides, Type.BOOLEAN, where.at)
 
     if not node.args.get("symmetric"):

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from sfumato.errors import BadSql
 from sfumato.query.catalog import Catalog
-from sfumato.query.declared import Admitted, never_equal
+from sfumato.query.declared import Admitted, beyond_bounds, never_equal
 from sfumato.query.expression import Call, Column, Expression, Literal, Position, walk
 from sfumato.query.functions import Function
 from sfumato.query.literal import Unbound
@@ -22,6 +22,7 @@ from sfumato.query.position import SourceSpan, example, source_span
 MAX_JOINS = 64
 MAX_COLUMNS = 200
 MAX_SYNTAX_NODES = 20_000
+_ORDERS = frozenset({Function.LESS, Function.AT_MOST})
 _DIFFERENCES = frozenset({Function.DIFFERENT, Function.DISTINCT_FROM})
 
 
@@ -134,6 +135,14 @@ class ParseContext:
             differs = isinstance(expression, Call) and expression.function in _DIFFERENCES
             (self._certain if differs else self._impossible).setdefault(expression, refusal)
         return expression
+
+    def ordered(self, comparison: Expression, lesser: Expression, greater: Expression, where: SourceSpan) -> Expression:
+        """Note an order in which a literal lies beyond a column's bounds, where it may decide a condition."""
+        declared = self.declared(lesser) or self.declared(greater)
+        is_order = isinstance(comparison, Call) and comparison.function in _ORDERS
+        if is_order and (beyond := beyond_bounds(lesser, greater, declared, where)) is not None:
+            self.decided(comparison, beyond[0], holds=beyond[1])
+        return comparison
 
     def refuse_impossible(self, condition: Expression) -> None:
         """Refuse a condition that can never hold, by the policy alone."""
