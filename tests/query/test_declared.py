@@ -108,6 +108,13 @@ def test_a_literal_beside_what_a_condition_can_hold_for_is_a_note(condition: str
     assert any(said in note for note in query.notes)
 
 
+def test_a_branch_for_values_that_should_not_be_there_is_a_note() -> None:
+    sql = "SELECT SUM(CASE WHEN age > 120 THEN 0 WHEN age < 0 THEN 0 ELSE age END), COUNT(*) FROM panel"
+    assert any("age is never above 120." in note for note in parse(sql, PANEL).notes)
+    with pytest.raises(BadSql, match="age is never above 120"):
+        parse("SELECT COUNT(*) FILTER (WHERE age > 120) FROM panel", PANEL)
+
+
 @pytest.mark.parametrize("condition", ACCEPTED)
 def test_what_a_column_can_hold_is_compared(condition: str) -> None:
     parse(f"SELECT COUNT(*) FROM panel WHERE {condition}", PANEL)

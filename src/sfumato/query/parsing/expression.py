@@ -301,7 +301,7 @@ def _read_case(node: exp.Expr, frame: ExpressionContext) -> Expression:
             refusal = frame.reading.never_equal(subject, when, _span_of(branch.this, frame))
             when = compare(Function.EQUAL, frame.reading.settle(subject, node), when, where)
             frame.reading.decided(when, refusal)
-        frame.reading.refuse_impossible(when)
+        frame.reading.refuse_impossible(when, orders=False)
         branches.append((when, _read_expression(branch.args.get("true"), frame)))
     return case(branches, _read_expression(node.args.get("default"), frame), where)
 
@@ -309,7 +309,7 @@ def _read_case(node: exp.Expr, frame: ExpressionContext) -> Expression:
 def _if(node: exp.Expr, frame: ExpressionContext) -> Case:
     frame.reading.only(node, "this", "true", "false")
     branch = (_read_truth_test(node.this, frame), _read_expression(node.args.get("true"), frame))
-    frame.reading.refuse_impossible(branch[0])
+    frame.reading.refuse_impossible(branch[0], orders=False)
     return case([branch], _read_expression(node.args.get("false"), frame), _span_of(node, frame))
 
 

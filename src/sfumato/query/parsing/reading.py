@@ -49,6 +49,7 @@ class ParseContext:
         self._declared: dict[tuple[str, str], Admitted] = {}
         self._impossible: dict[Expression, BadSql] = {}
         self._certain: dict[Expression, BadSql] = {}
+        self._orders: dict[int, BadSql] = {}
         self._notes: dict[str, None] = {}
         self._joins = 0
         self._nodes = 0
@@ -142,12 +143,16 @@ class ParseContext:
         is_order = isinstance(comparison, Call) and comparison.function in _ORDERS
         if is_order and (beyond := beyond_bounds(lesser, greater, declared, where)) is not None:
             self.decided(comparison, beyond[0], holds=beyond[1])
+            self._orders[id(beyond[0])] = beyond[0]
         return comparison
 
-    def refuse_impossible(self, condition: Expression) -> None:
-        """Refuse a condition that can never hold, by the policy alone."""
+    def refuse_impossible(self, condition: Expression, *, orders: bool = True) -> None:
+        """Refuse a condition that can never hold, by the policy alone; without `orders`, one that compares is a note.
+
+        A CASE often has a branch for values that should not be there.
+        """
         refusal = self._never(condition)
-        if refusal is not None:
+        if refusal is not None and (orders or id(refusal) not in self._orders):
             raise refusal
 
     def _never(self, condition: Expression) -> BadSql | None:
