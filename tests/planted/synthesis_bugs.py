@@ -89,6 +89,8 @@ SYNTHESIS_BUGS: tuple[Bug, ...] = (
         "several finer histograms have the noise of one",
         "tests/synthesis/test_positions.py",
         ("synthesis/selecting.py", "round_up_variance(squared * fine / (2", "round_up_variance(squared / (2"),
+    ),
+    planned(
         "rounds fail where noise is so large that a float has no digit left for a total",
         "tests/synthesis/test_selecting.py",
         ("synthesis/combining.py", "int(kept[-1]) if len(kept) else 0", "int(kept[-1])"),
