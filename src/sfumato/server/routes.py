@@ -104,8 +104,11 @@ async def explain(request: Request) -> Response:
 
 
 async def budget(request: Request) -> Response:
-    """Show what may be spent, was spent, and is left."""
-    return json_reply(budget_document(await gate_of(request).budget(caller_of(request))))
+    """Show what may be spent, was spent, and is left, and the price of a question that names none."""
+    gate, caller = gate_of(request), caller_of(request)
+    document = budget_document(await gate.budget(caller))
+    price = gate.database(caller).policy.default_price(caller.account)
+    return json_reply(document if price is None else {**document, "price": price})
 
 
 async def history(request: Request) -> Response:
