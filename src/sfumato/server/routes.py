@@ -56,8 +56,9 @@ async def ask(request: Request) -> Response:
 
     receipt, content = await gate.ask(caller, question.sql, render, key=_key(request), **question.price)
     if form == "json":
-        return counted_reply(request, content)
-    reply = file_reply(request, content, form, f"{file_name(gate.policy.name)}-{receipt.id[:12]}")
+        reply = counted_reply(request, content)
+    else:
+        reply = file_reply(request, content, form, f"{file_name(gate.policy.name)}-{receipt.id[:12]}")
     reply.headers["sfumato-receipt"] = receipt.id
     reply.headers["sfumato-epsilon"], reply.headers["sfumato-delta"] = (
         str(receipt.loss.epsilon),
