@@ -56,7 +56,7 @@ from sfumato.stored_answer import (
     make_receipt,
     no_such_answer,
 )
-from sfumato.views import ViewFinder, asks_for_what_is_known, combine_again, nominal_price, sourced_quote
+from sfumato.views import ViewFinder, asks_for_what_is_known, combine_again, named_price, nominal_price, sourced_quote
 
 PAID_NOTE = "Asking costs nothing: the measurements of this answer are already paid for."
 GRANT_NOTE = "The owner has granted this question once: it is charged to the dataset, not to your own budget."
@@ -259,7 +259,7 @@ class Database:
     ) -> tuple[PlannedStatement, ...]:
         """Show the data owner the statements that read the bounded copy for a question. No private data is read."""
         self.require_owner("see statements", "They name the tables of the bounded copy, which only the owner may see.")
-        asked = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta))
+        asked = self.prepare(sql, parameters, named_price(RequestedPrice(epsilon, within, share, delta), self.policy))
         return stage_statements(asked.plan, lambda plan: asked.engine.statements(asked.engine.prepare(plan)))
 
     def prepare(self, sql: str, parameters: object, price: RequestedPrice, key: str | None = None) -> Prepared:
