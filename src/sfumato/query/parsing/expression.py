@@ -136,14 +136,14 @@ def _negative(node: exp.Expr, frame: ExpressionContext) -> Expression:
 def _comparison(function: Function, node: exp.Expr, frame: ExpressionContext, swapped: bool = False) -> Expression:
     frame.reading.only(node, "this", "expression")
     if (quantified := quantifier(node)) is not None:
-        read = partial(_compared, function, node=node, frame=frame, swapped=swapped)
+        read = partial(_make_comparison, function, node=node, frame=frame, swapped=swapped)
         return read_quantified(node, quantified, read, frame, _read_expression)
-    return _compared(
+    return _make_comparison(
         function, _read_expression(node.this, frame), _read_expression(node.expression, frame), node, frame, swapped
     )
 
 
-def _compared(
+def _make_comparison(
     function: Function, left: Expression, right: Expression, node: exp.Expr, frame: ExpressionContext, swapped: bool
 ) -> Expression:
     pair = (right, left) if swapped else (left, right)

@@ -125,7 +125,9 @@ class ParseContext:
 
     def never_equal(self, left: Expression, right: Expression, where: SourceSpan) -> BadSql | None:
         """Return the refusal of an equality that the policy alone decides."""
-        found = (never_equal(one, other, self.declared(one), where) for one, other in ((left, right), (right, left)))
+        found = (
+            never_equal(first, other, self.declared(first), where) for first, other in ((left, right), (right, left))
+        )
         return next((refusal for refusal in found if refusal is not None), None)
 
     def decided(self, expression: Expression, refusal: BadSql | None, *, holds: bool = False) -> Expression:
