@@ -27,7 +27,7 @@ from sfumato.synthesis.combining import Counts
 from sfumato.synthesis.counting import SEED_BYTES, NoisyMarginals, count_marginal, present_codes, with_noise
 from sfumato.synthesis.declared import cell_key, column_of, names_among, select_declared_columns, with_nulls
 from sfumato.synthesis.design import Axes, Design, all_marginals, all_pairs, read_price, sensitivity_squared
-from sfumato.synthesis.domain import Column, Nullable, Stepped, read_domain
+from sfumato.synthesis.domain import ColumnDomain, Nullable, Stepped, read_domain
 from sfumato.synthesis.ids import declared_ids, read_ids
 from sfumato.synthesis.selecting import Selection, all_pairs_fit, make_selection, select
 from sfumato.synthesis.synthetic import MAX_DRAWN_ROWS, Synthetic
@@ -146,7 +146,7 @@ def _pack_tables(tables: Sequence[Any]) -> str:
     return b64encode(compress(flat.tobytes(), 6)).decode("ascii")
 
 
-def _unpack_tables(stored: Any, columns: tuple[Column, ...], plan: Design | Selection) -> NoisyMarginals:
+def _unpack_tables(stored: Any, columns: tuple[ColumnDomain, ...], plan: Design | Selection) -> NoisyMarginals:
     """Read a stored release: the same numbers give the same table."""
     flat = np.frombuffer(decompress(b64decode(stored["counts"])), dtype="<i8").astype(np.int64)
     marginals = tuple(tuple(axes) for axes in stored["marginals"])
@@ -201,7 +201,9 @@ def _synthesize_table(
     present = read_domain(domain)
     names = [column.name for column in present]
     nullable, named = names_among(names, nulls, "nulls"), read_ids(ids, names)
-    columns: tuple[Column, ...] = tuple(Nullable(column) if column.name in nullable else column for column in present)
+    columns: tuple[ColumnDomain, ...] = tuple(
+        Nullable(column) if column.name in nullable else column for column in present
+    )
     data = dict(zip(data.column_names, data.columns, strict=True)) if isinstance(data, pa.Table) else data
     if not hasattr(data, "__contains__") or not hasattr(data, "__getitem__"):
         raise BadParameter("data is not a table.", "Its columns are found by their names.", "Give {name: values, …}.")
