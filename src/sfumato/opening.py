@@ -16,6 +16,7 @@ from sfumato.policy.policy import Policy
 from sfumato.policy.reading import PolicyFile, read_policy
 from sfumato.randomness.source import system_source
 from sfumato.rehearsal.policy import delete_with, rehearsal_policy, temporary_folder
+from sfumato.secure_files import path_refusal
 
 
 def open(
@@ -93,6 +94,9 @@ def _open_dataset(
     except (BadSource, BudgetExhausted, EngineFailed):
         if not account:
             raise
+    except OSError as failure:
+        if not account:
+            raise path_refusal(failure, BadSource) from None
     else:
         return _with_truncation(database) if measure else database
     raise NoSnapshot()  # whether the data can be read, and why not, is the owner's to see

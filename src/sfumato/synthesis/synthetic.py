@@ -21,6 +21,7 @@ from sfumato.synthesis.editing import fit_rows
 from sfumato.synthesis.ids import IdColumn
 from sfumato.synthesis.model import Fitted, draw_pool, fit_weights, targets, uniforms
 from sfumato.synthesis.parametric_bootstrap import redraw
+from sfumato.synthesis.positions import Positions
 from sfumato.synthesis.rows import count_rows, shuffle_order, systematic
 from sfumato.synthesis.sql_answers import Answer, AnswerContext, answer_query
 
@@ -57,6 +58,7 @@ class Synthetic:
         table: str | None = None,
         adaptive: bool = False,
         ids: tuple[IdColumn, ...] = (),
+        positions: tuple[Positions, ...] = (),
     ) -> None:
         self.event = event
         self.loss = loss
@@ -67,6 +69,8 @@ class Synthetic:
         """The names of the columns, in the order asked for; they are measured in an order of their own."""
         self.ids = ids
         """Columns of `table()` and `sample()` that name the rows; nothing of them was measured."""
+        self.positions = positions
+        """Finer histograms of single columns, by which numbers and dates lie inside their cells."""
         self._measured, self._rows, self._seconds, self._table = measured, rows, seconds, table
         self._lock = RLock()
 
@@ -117,10 +121,13 @@ class Synthetic:
         if count > MAX_DRAWN_ROWS:
             raise BadParameter(f"rows is above {MAX_DRAWN_ROWS:,}.", "This many do not fit into memory.", "Draw fewer.")
         chosen, seed = self._chosen(count), self._measured.seed
-        drawn = {
-            column.name: column.drawn(codes, uniforms(seed, f"within {count} {column.name}", count))
-            for column, codes in zip(self._measured.columns, chosen, strict=True)
-        }
+        drawn, inside = {}, {positions.axis: positions for positions in self.positions}
+        for axis, (column, codes) in enumerate(zip(self._measured.columns, chosen, strict=True)):
+            within = uniforms(seed, f"within {count} {column.name}", count)
+            if axis in inside:
+                drawn[column.name] = inside[axis].drawn(codes, within, self._joint.table((axis,)))
+            else:
+                drawn[column.name] = column.drawn(codes, within)
         named = {column.name: column.drawn(count) for column in self.ids}
         return pa.table(named | {name: drawn[name] for name in self.columns})
 
@@ -198,7 +205,7 @@ class Synthetic:
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
 
     def __setstate__(self, kept: dict[str, object]) -> None:
-        self.__dict__.update({"ids": ()} | kept)
+        self.__dict__.update({"ids": (), "positions": ()} | kept)
         self._lock = RLock()
 
     def __repr__(self) -> str:
