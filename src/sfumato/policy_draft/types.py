@@ -20,6 +20,7 @@ from sfumato.policy_draft.schema import open_source
 Place = tuple[str, str]
 """A table and a column of it."""
 _NUMBERS = (ColumnType.INTEGER, ColumnType.DECIMAL)
+_TIMES = (ColumnType.DATE, ColumnType.TIMESTAMP)
 _MIN_SHARE = 0.5
 
 
@@ -111,6 +112,9 @@ def _with_types(table: DraftTable, used: Mapping[Place, TextType | None], texts:
 def _with_type(column: DraftColumn, found: TextType | None) -> DraftColumn:
     if found is None:
         return column
+    form = None if found.format is None else quoted_text(found.format)
+    if column.type_guessed and column.type in _TIMES:  # bounds were given: they do not say how dates are written
+        return replace(column, format=form, type_read=True) if found.type is column.type else column
     if column.type_guessed:  # bounds and step were given: whole bounds do not make integers of decimals
         if column.type is not ColumnType.INTEGER or found.type not in _NUMBERS:
             return column
@@ -118,7 +122,6 @@ def _with_type(column: DraftColumn, found: TextType | None) -> DraftColumn:
         if found.type is ColumnType.DECIMAL and column.step is None and column.bounds is not None:
             column = replace(column, step=default_step(column.bounds), default_step=True)
         return column
-    form = None if found.format is None else quoted_text(found.format)
     return replace(column, type=found.type, format=form, untyped=False, type_read=True)
 
 

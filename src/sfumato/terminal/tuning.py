@@ -252,12 +252,13 @@ def _error_now(trial: Trial, sql: str, now: BoundsDraft, truth: BoundsDraft) -> 
     if trial.choosing is None:
         return _query_error(trial, sql, now, truth) or Fraction(0)
     draws = [dict(_release_numbers(release)) for release in trial.choosing(sql)]
-    shares = []
-    for key, (true, _) in (_answer_cells(trial, sql, truth) or {}).items():
+    real = _answer_cells(trial, sql, truth) or {}
+    found = {}
+    for key in real:
         errors = [draw[key] for draw in draws if key in draw] or [(Fraction(0), Fraction(0))]
         value, margin = (Fraction(median(part)) for part in zip(*errors, strict=True))
-        shares.append((abs(value - true) + margin) / max(abs(true), Fraction(1, 10**6)))
-    return Fraction(median(shares)) if shares else Fraction(0)
+        found[key] = value, margin
+    return typical_error(found, real)
 
 
 def _with_totals(best: BoundsDraft, place: TableColumn, column: Column) -> Iterator[BoundsDraft]:
@@ -360,8 +361,17 @@ def _query_error(trial: Trial, sql: str, draft: BoundsDraft, truth: BoundsDraft)
     values, real = _answer_cells(trial, sql, draft), _answer_cells(trial, sql, truth)
     if values is None or real is None:
         return None
+    return typical_error(values, real)
+
+
+def typical_error(values: AnswerCells, real: AnswerCells) -> Fraction:
+    """Return the error of the typical cell that is not empty; a cell that is not in the answer is missing as a whole.
+
+    The widest bounds have cells that no data is in, nor in the answer.
+    """
+    full = {key: true for key, (true, _) in real.items() if true} or {key: true for key, (true, _) in real.items()}
     shares = []
-    for key, (true, _) in real.items():
+    for key, true in full.items():
         value, margin = values.get(key, (Fraction(0), Fraction(0)))
         shares.append((abs(value - true) + margin) / max(abs(true), Fraction(1, 10**6)))
     return Fraction(median(shares)) if shares else Fraction(0)
