@@ -27,7 +27,8 @@ Floats = npt.NDArray[np.float64]
 def main() -> None:
     """Print the ratios of deviations at the optimum, and that of 95 % intervals there."""
     epsilon, box = (float(sys.argv[1]), int(sys.argv[2])) if len(sys.argv) > 2 else (1.0, 10)
-    points = list(product(range(-box, box + 1), repeat=3))
+    steps = range(-box, box + 1)
+    points = list(product(steps, steps, steps))
     alike = [_alike(point) for point in points]
     places = {point: place for place, point in enumerate(dict.fromkeys(alike))}
     many = np.bincount([places[one] for one in alike]).astype(np.float64)

@@ -15,6 +15,7 @@ from sfumato.errors import BadParameter
 from sfumato.policy.reading import read_policy
 from sfumato.terminal.tuning import TriedQuestion, queries_in_ledger, tune, typical_error
 from sfumato.terminal.tuning_text import DISCLOSURE, tuned_text
+from sfumato.terminal.tuning_trial import AnswerCells
 
 POLICY = """
 source = "csv:data"
@@ -188,8 +189,10 @@ def test_bounds_that_move_most_values_are_not_advised(tmp_path: Path) -> None:
 
 def test_the_typical_group_is_one_that_has_rows() -> None:
     """With wider bounds tried, most years are empty: they do not make the typical error 0, nor beyond measure."""
-    real = {(("year", year), "n"): (Fraction(300 if year > 2015 else 0), Fraction(15)) for year in range(2000, 2020)}
-    shown = {key: (Fraction(297), Fraction(15)) for key in real if key[0] > ("year", 2014)}
+    real: AnswerCells = {
+        (("year", year), "n"): (Fraction(300 if year > 2015 else 0), Fraction(15)) for year in range(2000, 2020)
+    }
+    shown: AnswerCells = {key: (Fraction(297), Fraction(15)) for key in real if str(key[0]) > str(("year", 2014))}
     assert typical_error(shown, real) == Fraction(18, 300)
     assert typical_error({}, real) == 1
 
