@@ -16,8 +16,8 @@ LAPLACE_ROOT = 3
 GAUSSIAN_ROOT = 2
 SHARE_FINENESS = 64
 """Shares are rounded up to such parts of the largest."""
-_WORTH = 1e-6
-"""Less than such a part of the error is not worth other noise."""
+_MIN_ERROR_GAIN = 1e-6
+"""Least relative reduction of the error for which another noise is chosen."""
 
 Shared = Sequence[tuple[Measurement, ...]]
 """For each group the measurements that share their noise, in its order; () where none do."""
@@ -99,7 +99,7 @@ def _shared(need: MeasurementSet) -> tuple[Measurement, ...]:
     moved = [one for one in need.measurements if one.side is not None and one is not need.selecting]
     roots = {one: _root(_laplace_weight(one.sensitivity, importance(need, one))) for one in moved}
     moved.sort(key=lambda one: -roots[one])  # stable: equal ones stay in their order
-    best = _WORTH * sum(roots.values())
+    best = _MIN_ERROR_GAIN * sum(roots.values())
     found: tuple[Measurement, ...] = ()
     for size in range(2, min(len(moved), MAX_PARTS) + 1):
         some = tuple(one for one in need.measurements if one in moved[:size])

@@ -19,10 +19,10 @@ from sfumato.planning.noise import Noise, expected_error
 from sfumato.planning.plan import GroupPlan
 from sfumato.query.functions import Aggregation
 
-Pair = tuple[Noise, Noise]
+NoisePair = tuple[Noise, Noise]
 
-MOST_MORE = 2
-"""A group that an amount selects appears from at most so many times the size that `_size` tells of all cells."""
+MAX_SIZE_RATIO = 2
+"""Maximum ratio of the size from which an amount selects a group to the size that `_size` gives for all cells."""
 
 
 def select_keys_by_amount(need: MeasurementSet, ranking: str | None) -> MeasurementSet:
@@ -77,7 +77,7 @@ def size_words(group: GroupPlan) -> str:
     return f"a sum of {round_up(needed * quantity.arguments[0].facts.step)}"
 
 
-def pairs_of(every: Sequence[Noise], found: Sequence[Noise], share: Share | None) -> tuple[Pair, ...]:
+def pairs_of(every: Sequence[Noise], found: Sequence[Noise], share: Share | None) -> tuple[NoisePair, ...]:
     """Return each of the other noises, behind the noise of all cells that it is compared with.
 
     Of a share, that is the one which spends the same losses: what an account has spent decides between the two.
@@ -90,7 +90,7 @@ def pairs_of(every: Sequence[Noise], found: Sequence[Noise], share: Share | None
 
 
 def keep_if_groups_stay_visible(
-    needs: Sequence[MeasurementSet], others: Sequence[MeasurementSet], pairs: Sequence[Pair]
+    needs: Sequence[MeasurementSet], others: Sequence[MeasurementSet], pairs: Sequence[NoisePair]
 ) -> tuple[MeasurementSet, ...]:
     """Return the other needs but where groups would appear from far more people on: there, those of all cells."""
     return tuple(
@@ -100,7 +100,7 @@ def keep_if_groups_stay_visible(
 
 
 def prefer_lower_error(
-    needs: tuple[MeasurementSet, ...], others: tuple[MeasurementSet, ...], pairs: Sequence[Pair]
+    needs: tuple[MeasurementSet, ...], others: tuple[MeasurementSet, ...], pairs: Sequence[NoisePair]
 ) -> tuple[Noise, ...]:
     """Return the other noises that err less than that of all cells, by as much as groups need to be larger to appear.
 
@@ -118,7 +118,7 @@ def prefer_lower_error(
 
 
 def prefer_lower_charge(
-    others: tuple[MeasurementSet, ...], pairs: Sequence[Pair], cap: PrivacyLoss
+    others: tuple[MeasurementSet, ...], pairs: Sequence[NoisePair], cap: PrivacyLoss
 ) -> tuple[Noise, ...]:
     """Return the other noises, of the same margins, that are charged less, by as much as groups need to be larger."""
     return tuple(
@@ -133,7 +133,7 @@ def _all_show(others: Sequence[MeasurementSet], one: Noise, two: Noise) -> bool:
 
 
 def _shows(other: MeasurementSet, one: GroupPlan, two: GroupPlan) -> bool:
-    return _growth(one, two) <= (MOST_MORE if other.selecting_amount is not None else 1)
+    return _growth(one, two) <= (MAX_SIZE_RATIO if other.selecting_amount is not None else 1)
 
 
 def _most_growth(one: Noise, two: Noise) -> Fraction:

@@ -18,8 +18,8 @@ from sfumato.planning.shared_marginals import ContingencyTable, MarginalMeasurem
 
 _ROUNDS = 60
 _MAX_DESCENT_STEPS = 200
-_FINENESS = 256
-"""Shares are rounded to such parts of the largest, so that every machine splits alike."""
+_SHARE_STEPS = 256
+"""Steps of the largest share to which all shares are rounded, so that every machine computes the same split."""
 _MIN_SHARE = 1e-4
 _MAX_DEVIATION_RATIO = 1.1
 """No margin has a larger deviation than that many times the one it has by itself, for an even part of the price."""
@@ -145,8 +145,8 @@ def _rounded(error: float) -> Fraction:
 def _parts(shares: Sequence[float]) -> list[Fraction]:
     """Return shares as fractions with small denominators; none is 0."""
     largest = max(shares)
-    scale = Fraction(largest).limit_denominator(_FINENESS**2)
-    return [Fraction(max(1, round(share / largest * _FINENESS)), _FINENESS) * scale for share in shares]
+    scale = Fraction(largest).limit_denominator(_SHARE_STEPS**2)
+    return [Fraction(max(1, round(share / largest * _SHARE_STEPS)), _SHARE_STEPS) * scale for share in shares]
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,8 +324,8 @@ class MarginalVariances:
 
 def _as_priced(shares: _Vector) -> _Vector:
     """Return shares as `_parts` and then `budget_split.shares` round them, to 64ths of the largest, upwards."""
-    fine = np.maximum(1, np.rint(shares / shares.max() * _FINENESS))
-    coarse = np.ceil(fine * (SHARE_FINENESS / _FINENESS))
+    fine = np.maximum(1, np.rint(shares / shares.max() * _SHARE_STEPS))
+    coarse = np.ceil(fine * (SHARE_FINENESS / _SHARE_STEPS))
     return np.asarray(coarse / coarse.sum())
 
 

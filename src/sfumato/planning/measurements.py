@@ -18,8 +18,8 @@ from sfumato.planning.sensitivities import moves_of, of_people, of_quantity, sid
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
-_MOST_LETTERS = 32
-"""A longer text is not spelled: nobody would need so many people to have it."""
+_MAX_TEXT_LETTERS = 32
+"""Maximum letters of a selected text; a longer one would need more people than tables have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def longest_spelled(group: Group) -> int:
     """Return how many letters the texts have that can be spelled as keys of a group; 0 if its keys are no one text."""
     if len(group.keys) != 1 or group.keys[0].scalar.facts.kind is not Kind.TEXT:
         return 0
-    return min(group.keys[0].scalar.facts.max_chars or _MOST_LETTERS, _MOST_LETTERS)
+    return min(group.keys[0].scalar.facts.max_chars or _MAX_TEXT_LETTERS, _MAX_TEXT_LETTERS)
 
 
 def limit_to_top_k(need: MeasurementSet, top: TopK, neighbours: Neighbours) -> MeasurementSet:

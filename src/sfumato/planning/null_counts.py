@@ -12,7 +12,7 @@ from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.language.lower_logic import present
 from sfumato.language.scalar import Operator, Scalar
-from sfumato.planning.aggregates.average import DIVISOR, AverageColumn
+from sfumato.planning.aggregates.average import COUNT_IMPORTANCE, AverageColumn
 from sfumato.planning.aggregates.others import all_of
 from sfumato.planning.derived_measurement import SumOfSteps
 from sfumato.planning.disjoint_conditions import conjuncts
@@ -53,7 +53,7 @@ def with_null_count(need: MeasurementSet, neighbours: Neighbours) -> Measurement
     found = _counted(need, neighbours)
     if found is None:
         return need
-    part = _AVERAGE_WEIGHT if found.present.importance == DIVISOR else Fraction(1)
+    part = _AVERAGE_WEIGHT if found.present.importance == COUNT_IMPORTANCE else Fraction(1)
     divisor = part * found.present.importance
     nulls = replace(found.nulls, importance=divisor)
     measured = {
@@ -172,6 +172,6 @@ def _variance_of(apart: GroupPlan, names: Sequence[str]) -> Callable[[GroupPlan]
             sum((variance_of(laws[step]) for step in group.steps_of(name)), Fraction(0)) / units[name] ** 2
             for name in names
         ]
-        return errors[0] * DIVISOR + errors[1] if is_average else sum(errors, Fraction(0))
+        return errors[0] * COUNT_IMPORTANCE + errors[1] if is_average else sum(errors, Fraction(0))
 
     return found

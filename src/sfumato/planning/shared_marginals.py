@@ -21,9 +21,9 @@ from sfumato.planning.measurements import Measurement, MeasurementSet
 from sfumato.query.functions import SUMMING, Aggregation
 from sfumato.query.rebuilding import rebuild_fields
 
-MOST_CELLS = 50_000
+MAX_TABLE_CELLS = 50_000
 """Maximum number of cells of a common table that is estimated as a whole, so that all its marginals add up."""
-MOST_WEIGHTS = 4_000_000
+MAX_WEIGHT_PAIRS = 4_000_000
 """Maximum number of pairs of a shown and a measured cell whose weights are written out."""
 MAX_MEASURED_CELLS = 1_000_000
 """Maximum number of measured cells of all marginals of a larger table, which is never written out."""
@@ -50,7 +50,7 @@ class ContingencyTable:
     def is_large(self) -> bool:
         """Whether its marginals are estimated in closed form, one by one (proofs/one_table.md, (8))."""
         measured = sum(prod(self.sizes[axis] for axis in margin.axes) for margin in self.margins)
-        return prod(self.sizes) > MOST_CELLS or measured**2 > MOST_WEIGHTS
+        return prod(self.sizes) > MAX_TABLE_CELLS or measured**2 > MAX_WEIGHT_PAIRS
 
     def folded(self, margin: MarginalMeasurement, axes: frozenset[int]) -> int:
         """Return how many cells of a margin are summed up for one cell of the axes."""
@@ -74,12 +74,12 @@ class Unlabelled:
 def with_remainder_cells(groups: Sequence[Group], *, large: bool = False) -> tuple[Group, ...]:
     """Return the groups, with the rest measured too wherever others count the same rows by other keys.
 
-    `large` says that tables of more than `MOST_CELLS` cells count, too.
+    `large` says that tables of more than `MAX_TABLE_CELLS` cells count, too.
     """
     found = list(groups)
     for places in _groups_of_same_rows(groups):
         whole = [_with_all_rows(groups[place]) for place in places]
-        few = prod(_sizes([groups[place] for place in places]).values()) <= MOST_CELLS
+        few = prod(_sizes([groups[place] for place in places]).values()) <= MAX_TABLE_CELLS
         if few or (large and sum(group.cells for group in whole) <= MAX_MEASURED_CELLS):
             for place, group in zip(places, whole, strict=True):
                 found[place] = group
@@ -92,7 +92,7 @@ def has_large_table(groups: Sequence[Group]) -> bool:
         whole = [_with_all_rows(groups[place]) for place in places]
         measured = sum(group.cells for group in whole)
         cells = prod(_sizes([groups[place] for place in places]).values())
-        if measured <= MAX_MEASURED_CELLS and (cells > MOST_CELLS or measured**2 > MOST_WEIGHTS):
+        if measured <= MAX_MEASURED_CELLS and (cells > MAX_TABLE_CELLS or measured**2 > MAX_WEIGHT_PAIRS):
             return True
     return False
 

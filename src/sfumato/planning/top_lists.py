@@ -32,9 +32,9 @@ from sfumato.planning.plan import Plan
 from sfumato.planning.shared_marginals import ContingencyTable
 from sfumato.query.functions import Aggregation
 
-MOST_CHOICES = 1000
-"""A longer list is measured as all groups are, and cut."""
-_MEASURED = frozenset(
+MAX_LISTED_CHOICES = 1000
+"""Maximum length of a top list; a longer one is measured as all groups are, and then limited."""
+_MEASURED_AGGREGATES = frozenset(
     {Aggregation.COUNT, Aggregation.SUM, Aggregation.HISTOGRAM, Aggregation.MODE}
     | {Aggregation.QUANTILES, Aggregation.QUANTILES_ALONE}
 )
@@ -151,8 +151,8 @@ def _listed(need: MeasurementSet, made: OutputColumn | None, count: int, neighbo
     Where one person may add much to a cell, choosing costs more than the noise of all cells.
     """
     few = need.group.public_keys and need.group.cells <= count
-    known = all(one.quantity.function in _MEASURED for one in need.measurements)
-    if not isinstance(made, CountColumn) or few or not known or not 1 <= count <= MOST_CHOICES:
+    known = all(one.quantity.function in _MEASURED_AGGREGATES for one in need.measurements)
+    if not isinstance(made, CountColumn) or few or not known or not 1 <= count <= MAX_LISTED_CHOICES:
         return need
     by = next((one for one in need.measurements if one.name == made.plain), None)
     if by is None or not counts_everybody(by.quantity) or by.sensitivity.linf > 1:

@@ -18,7 +18,7 @@ from sfumato.planning.plan import Plan
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.rebuilding import rebuild_fields
 
-Column = tuple[str, str]
+ColumnKey = tuple[str, str]
 MAX_QUERIES_PER_WORKLOAD = 100
 """Maximum number of queries in one `ask_all`."""
 MAX_WEIGHT_RATIO = 1000
@@ -58,9 +58,9 @@ class Workload:
 def workload_of(questions: Sequence[PrivateQuery]) -> Workload:
     """Put questions together: groups of the same rows by the same keys become one, with all that was asked of them."""
     groups: list[Group] = []
-    renamed: list[dict[Column, Column]] = []
+    renamed: list[dict[ColumnKey, ColumnKey]] = []
     for question in questions:
-        names: dict[Column, Column] = {}
+        names: dict[ColumnKey, ColumnKey] = {}
         for group in question.groups:
             place = next((at for at, known in enumerate(groups) if _is_same(known, group)), len(groups))
             if place == len(groups):
@@ -119,10 +119,10 @@ def _is_same(known: Group, group: Group) -> bool:
     ) == replace(group, label="", keys=(), asked=())
 
 
-def _joined(known: Group, group: Group) -> tuple[Group, dict[Column, Column]]:
+def _joined(known: Group, group: Group) -> tuple[Group, dict[ColumnKey, ColumnKey]]:
     """Return the group with what another asks of the same cells, and where each of its columns is now."""
     asked: dict[Aggregate[Scalar], RequestedAggregate] = {one.aggregate: one for one in known.asked}
-    names: dict[Column, Column] = {}
+    names: dict[ColumnKey, ColumnKey] = {}
     for one in group.asked:
         kept = asked.setdefault(one.aggregate, replace(one, name=f"a{len(asked) + 1}"))
         names[group.label, one.name] = (known.label, kept.name)
@@ -131,7 +131,7 @@ def _joined(known: Group, group: Group) -> tuple[Group, dict[Column, Column]]:
     return replace(known, asked=tuple(asked.values())), names
 
 
-def _with_repeats(question: PrivateQuery, names: Mapping[Column, Column]) -> dict[Column, Column]:
+def _with_repeats(question: PrivateQuery, names: Mapping[ColumnKey, ColumnKey]) -> dict[ColumnKey, ColumnKey]:
     """Return where the columns are also of tables that a question uses in several places: each keeps its label."""
     again = {
         (given.label, name): (given.label, names[given.table, name][1])
@@ -142,7 +142,7 @@ def _with_repeats(question: PrivateQuery, names: Mapping[Column, Column]) -> dic
     return {**names, **again}
 
 
-def _read(thing: Any, names: Mapping[Column, Column]) -> Any:
+def _read(thing: Any, names: Mapping[ColumnKey, ColumnKey]) -> Any:
     """Return an outcome that reads the columns of a workload's groups in place of its own question's."""
     match thing:
         case Scalar() if (at := address(thing)) is not None:

@@ -15,7 +15,7 @@ from sfumato.accounting.loss import PrivacyLoss, round_down, round_up
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.errors import BadParameter, Setting, UnreachableMargin
 from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.planning.accuracy_target import CONFIDENCE, Target, steps_of_target
+from sfumato.planning.accuracy_target import CONFIDENCE, MarginGoal, steps_of_target
 from sfumato.planning.column_origins import GroupColumn
 from sfumato.planning.margin_targets import fixed_targets
 from sfumato.planning.marginal_budget_split import MarginalVariances
@@ -89,7 +89,7 @@ def per_question(within: object, questions: int) -> list[object]:
 def cheapest_split(
     planner: Planner,
     questions: Sequence[PrivateQuery],
-    targets: Sequence[tuple[Target, ...]],
+    targets: Sequence[tuple[MarginGoal, ...]],
     cap: PrivacyLoss,
 ) -> tuple[Fraction, Split]:
     """Return nearly the least price at which all margins are reached, and its split.
@@ -130,7 +130,7 @@ def _deviations(one: PlannedMeasurement) -> float:
 
 
 def _steps(
-    plan: Plan, questions: Sequence[PrivateQuery], targets: Sequence[tuple[Target, ...]]
+    plan: Plan, questions: Sequence[PrivateQuery], targets: Sequence[tuple[MarginGoal, ...]]
 ) -> dict[GroupColumn, int]:
     """Return how many steps each measurement may err by; the least where several columns name it."""
     derived = {(group.group.label, one.name): one for group in plan.groups for one in group.derived}

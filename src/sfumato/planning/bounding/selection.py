@@ -23,7 +23,7 @@ from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.aggregates.average import AverageColumn
 from sfumato.planning.aggregates.count import CountColumn
 from sfumato.planning.aggregates.families import OutputColumn
-from sfumato.planning.aggregates.others import PAIR
+from sfumato.planning.aggregates.others import PAIR_COLUMNS
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.aggregates.sum import SumColumn
 from sfumato.planning.bounding.candidates import MIN_SELECTABLE_CONTRIBUTION, ContributionBound, candidate_thresholds
@@ -260,7 +260,7 @@ def _row_count(quantity: Quantity) -> Quantity:
     """Return the count of the rows that count for a quantity."""
     bases = sorted({base for part in quantity.arguments for base in _null_with(part)}, key=repr)
     where = [*_conjuncts(quantity.where), *map(present, bases[1:])]
-    condition = quantity.where if len(bases) < PAIR else all_true(where) if len(where) > 1 else where[0]
+    condition = quantity.where if len(bases) < PAIR_COLUMNS else all_true(where) if len(where) > 1 else where[0]
     return Aggregate(Aggregation.COUNT, tuple(bases[:1]), where=condition)
 
 

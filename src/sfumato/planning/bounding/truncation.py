@@ -60,7 +60,7 @@ _HARMONIC_TERMS = 100
 """So many terms of a harmonic sum are added up, before a logarithm bounds the others."""
 _ROUNDING_FACTOR = 1 + 1e-12
 """Sums of floats that are to be upper bounds are made larger by more than their rounding."""
-_SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
+_SUMMABLE_TYPES = (ColumnType.INTEGER, ColumnType.DECIMAL)
 
 
 def is_clipped(declared: Column) -> bool:
@@ -70,7 +70,7 @@ def is_clipped(declared: Column) -> bool:
 
 def sums_can_be_clipped(declared: Column) -> bool:
     """Whether sums of a column lose what its bounds cut off."""
-    return is_clipped(declared) and declared.type in _SUMMED
+    return is_clipped(declared) and declared.type in _SUMMABLE_TYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +342,7 @@ class TruncationBounds:
 
 def _bounds(one: ReleasedTruncation, names: Sequence[str], tail: Fraction) -> dict[str, Mapping[str, int] | None]:
     wanted = [(place, each, part) for place, (each, part) in enumerate(parts_of(one.block)) if each.column in names]
-    above = _above(one, tail * (1 - _FOR_SUMS)) if one.block.tailed else _NOBODY
+    above = _above(one, tail * (1 - _FOR_SUMS)) if one.block.tailed else _NO_TAIL
     if above is None:
         return {each.column: None for _, each, _ in wanted}
     counted = CUT_PEOPLE in one.noisy and ROWS in names
@@ -376,7 +376,7 @@ class _Above:
         return sum(self.irregular) + self.reached[0]
 
 
-_NOBODY = _Above((), 0, 0, (0,))
+_NO_TAIL = _Above((), 0, 0, (0,))
 
 
 def _above(one: ReleasedTruncation, tail: Fraction) -> _Above | None:

@@ -23,7 +23,7 @@ from sfumato.query.functions import Aggregation
 from sfumato.query.types import NUMBERS
 
 _SMALL = Fraction(1, 10)
-"""The price at which a note says what a count would buy."""
+"""Epsilon at which a note states the margin of a count."""
 
 TRUNCATION_BIAS = "Bounds and clipping"
 """How a note begins that depends on the published truncation losses."""
