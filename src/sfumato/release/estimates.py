@@ -16,7 +16,7 @@ from sfumato.release.intervals.noise_law import Floats
 from sfumato.release.marginal_consistency import ConsistentMarginal, shown_cells
 from sfumato.release.noisy import NoisyGroup, NoisyResult, integers
 
-Columns = Mapping[str, Sequence[EngineValue]]
+EstimateColumns = Mapping[str, Sequence[EngineValue]]
 
 
 def estimates(
@@ -24,7 +24,7 @@ def estimates(
     noisy: NoisyResult,
     made: Mapping[tuple[str, str], ConsistentMarginal],
     read: Set[str] | None = None,
-) -> dict[str, Columns]:
+) -> dict[str, EstimateColumns]:
     """Return the noisy tables by their groups' labels: every key, then every aggregate, as an engine keeps them.
 
     `read` has the labels of the tables that are read; None stands for all.

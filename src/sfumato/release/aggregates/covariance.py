@@ -14,7 +14,7 @@ import numpy as np
 from sfumato.planning.aggregates.centred_sums import Centred
 from sfumato.planning.aggregates.covariance import CorrelationColumn, CovarianceColumn, Pairs, RegressionColumn
 from sfumato.release.aggregates.average import above_zero
-from sfumato.release.aggregates.many_ratios import GroupSums, Weights, added, deviations, times
+from sfumato.release.aggregates.many_ratios import GroupSums, NumberWeights, added, deviations, times
 from sfumato.release.aggregates.variance import divided_by, rows_divided_by, too_few, widest
 from sfumato.release.intervals.form_algebra import sum_of
 from sfumato.release.intervals.forms import NEVER, Affine, EnclosedNumbers, Ends, Events, Nulls, Ratio
@@ -90,16 +90,16 @@ class _PairSums:
     pairs: Pairs
     under: Affine
 
-    def together(self, means: _Means) -> Weights:
+    def together(self, means: _Means) -> NumberWeights:
         """Return SXY."""
         pairs = self.pairs
         return deviations(pairs.count, (pairs.x_total, pairs.y_total), pairs.products, (means.x, means.y))
 
-    def squares_of_x(self, squares: str, means: _Means) -> Weights:
+    def squares_of_x(self, squares: str, means: _Means) -> NumberWeights:
         """Return SXX."""
         return deviations(self.pairs.count, (self.pairs.x_total,) * 2, squares, (means.x, means.x))
 
-    def squares_of_y(self, squares: str, means: _Means) -> Weights:
+    def squares_of_y(self, squares: str, means: _Means) -> NumberWeights:
         """Return SYY."""
         return deviations(self.pairs.count, (self.pairs.y_total,) * 2, squares, (means.y, means.y))
 
@@ -259,7 +259,7 @@ def _may_not_vary(known: _PairSums, squares: tuple[str, str | None]) -> Callable
         spreads = [[known.squares_of_x(squares[0], one) for one in means]]
         spreads += [] if squares[1] is None else [[known.squares_of_y(squares[1], one) for one in means]]
         for spread in spreads:
-            nothing: Weights = {}
+            nothing: NumberWeights = {}
             low, _ = known.sums.ratios([(one, nothing) for one in spread], -1.0, rest, (0.0, inf))
             maybe = maybe | (low <= 0)
         return maybe, np.zeros_like(maybe)

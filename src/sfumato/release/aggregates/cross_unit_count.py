@@ -12,12 +12,12 @@ from sfumato.release.intervals.forms import EnclosedNumbers, Ends, Events
 from sfumato.release.intervals.noise_law import Integers
 
 
-def met_point(made: CrossUnitCountColumn, measured: Mapping[str, Integers]) -> Integers:
+def cross_unit_estimate(made: CrossUnitCountColumn, measured: Mapping[str, Integers]) -> Integers:
     """Return the noisy number of each cell, in whole meetings."""
     return np.asarray((measured[made.chosen].reshape(-1, 2)[:, 1] + made.times // 2) // made.times)
 
 
-def met_form(made: CrossUnitCountColumn, group: GroupPlan, measured: Mapping[str, Integers]) -> EnclosedNumbers:
+def cross_unit_form(made: CrossUnitCountColumn, group: GroupPlan, measured: Mapping[str, Integers]) -> EnclosedNumbers:
     """Return the box of the noise; where less may be missed than the crowd was found with, all that is possible.
 
     Proof: proofs/elastic_joins.md, (5)

@@ -56,8 +56,8 @@ from sfumato.release.intervals.window_forms import window_form
 from sfumato.release.marginal_consistency import shown_cells
 from sfumato.release.noisy import NoisyResult
 
-_MOST_ROWS = 250_000
-"""Below an aggregate so many rows are looked at, one by one."""
+_MAX_ROWS = 250_000
+"""Maximum rows below an aggregate that are evaluated one by one."""
 SPREAD = frozenset({Type.INTEGER, Type.DECIMAL, Type.DATE, Type.TIMESTAMP, Type.INTERVAL})
 """The types whose values have bars."""
 
@@ -301,7 +301,7 @@ class Layers:
             ((label, table),) = tables.items()
             return JoinedForms(tables, {label: np.arange(table.rows)}, table.rows, self.evaluate, self.cells)
         given = _exact_tables(loose, tables)
-        if self._count(loose.flow.source, given) > _MOST_ROWS:
+        if self._count(loose.flow.source, given) > _MAX_ROWS:
             return None
         found = self.evaluate(loose.flow, given)
         places = {

@@ -17,7 +17,7 @@ from sfumato.release.intervals.extension import boxed, decided, finished_quotien
 from sfumato.release.intervals.form_algebra import added, chosen, divided, gathered, missed, multiplied
 from sfumato.release.intervals.forms import Affine, EnclosedNumbers, Ends, Exact, NoiseForm, Opaque, Ratio, Truth
 from sfumato.release.intervals.measured_cells import Indices, MeasuredCells
-from sfumato.release.intervals.tracing import Origins, written_out
+from sfumato.release.intervals.tracing import ColumnScalars, written_out
 
 Evaluate = Callable[[RelNode, Mapping[str, Mapping[str, Values]]], list[list[Any]]]
 """What runs a flow over given tables and returns its columns: `engines.after_noise.evaluate`."""
@@ -122,7 +122,7 @@ class JoinedForms:
         used = sorted(set().union(*(columns_read(scalar) for scalar in scalars)))
         facts = {name: part.facts for scalar in scalars for part in _columns_of(scalar) for name in columns_read(part)}
         names = {name: str(number) for number, name in enumerate(used)}
-        origins: Origins = {name: column(_FLAT, names[name], facts[name]) for name in used}
+        origins: ColumnScalars = {name: column(_FLAT, names[name], facts[name]) for name in used}
         place = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, high=self.rows)
         given = InputNode(_FLAT, (*((names[name], facts[name]) for name in used), ("row", place)), None)
         table: dict[str, Values] = {names[name]: self.exact_values(*name) for name in used}

@@ -33,8 +33,8 @@ from sfumato.query.types import Type
 
 _MAX_EXPRESSION_NODES = 2_000
 """An expression that has more parts than this, with what it refers to written out, gets no interval."""
-_MOST_PAIRS = 1_000_000
-"""Rows of a join whose condition is noisy are all looked at, up to so many."""
+_MAX_JOINED_PAIRS = 1_000_000
+"""Maximum row pairs of a join with a noisy condition; all of them are evaluated."""
 _SHOWN_NUMBERS = frozenset({Operator.NUMBER_TEXT, Operator.REAL_TEXT})
 _PLACE = Facts(Type.INTEGER, Kind.INTEGER, high=1 << 62)
 
@@ -42,7 +42,7 @@ Extended = WindowNode | MarkJoinNode | UnionAllNode
 """Tables whose rows are those of the tables below, with columns that other rows decide."""
 Computed = AggregateNode | Extended
 """Tables that are computed from other tables. All their columns have one label."""
-Origins = Mapping[tuple[str, str], Scalar | None]
+ColumnScalars = Mapping[tuple[str, str], Scalar | None]
 """What each column is, in terms of the given tables' columns; None where it would be too large to write out."""
 
 
@@ -78,7 +78,7 @@ class PossibleFlow:
     flow: ProjectNode
     """The numbers of the tables' rows, one column for each."""
     tables: tuple[InputNode, ...]
-    origins: "Origins"
+    origins: "ColumnScalars"
     doubts: tuple[Scalar | None, ...]
     """The noisy conditions under which a row is there; None is one of which nothing is known."""
 
@@ -102,7 +102,7 @@ class _Step:
 
     flow: RelNode
     places: tuple[Scalar, ...]
-    origins: Origins
+    origins: ColumnScalars
     tables: tuple[InputNode, ...]
     conditions: tuple[Scalar | None, ...]
     order: tuple[Scalar | None, ...] = ()
@@ -202,7 +202,7 @@ def place_name(given: InputNode) -> str:
     return given.columns[-1][0]
 
 
-def written_out(scalar: Scalar, origins: Origins) -> Scalar | None:
+def written_out(scalar: Scalar, origins: ColumnScalars) -> Scalar | None:
     """Return a scalar in terms of what its columns are; None if that is too large."""
     if scalar.operator is Operator.COLUMN:
         return next((origins[name] for name in columns_read(scalar)), None)
@@ -271,7 +271,7 @@ def _paired(pair: JoinNode, left: _Step, right: _Step, noise: Noise | None) -> _
         if pair.kind is JoinKind.FULL:
             shaky = shaky or bool(left.doubts) or any(table.label in unsure for table in left.tables)
         # a row that may have met none would be there twice; and nobody waits for all pairs of large tables
-        lost = lost or (pair.kind is not JoinKind.INNER and shaky) or (bool(doubts) and rows > _MOST_PAIRS)
+        lost = lost or (pair.kind is not JoinKind.INNER and shaky) or (bool(doubts) and rows > _MAX_JOINED_PAIRS)
     return _Step(
         replace(pair, left=left.flow, right=right.flow, condition=_all(kept)),
         left.places + right.places,
