@@ -129,7 +129,11 @@ def _epsilons(needs: tuple[MeasurementSet, ...], least: dict[GroupColumn, int]) 
 
     Parts that no target names get the mean of those that one does.
     """
-    moved = {(need.group.label, one.name): one.sensitivity.l1 for need in needs for one in need.measurements}
+    moved = {
+        (need.group.label, measurement.name): measurement.sensitivity.l1
+        for need in needs
+        for measurement in need.measurements
+    }
     wanted = {source: moved[source] * least_inverse_scale(reach) for source, reach in least.items()}
     mean = sum(wanted.values(), Fraction(0)) / len(wanted)
     keys = (mean,) * sum(need.key_sensitivity is not None for need in needs)
@@ -144,24 +148,28 @@ def _shared_within(
     A part that shares its noise costs what the most exact of its targets needs.
     """
     keys = epsilons[: len(epsilons) - len(measurements(needs))]
-    sources = [(need.group.label, one.name) for need in needs for one in need.measurements]
+    sources = [(need.group.label, measurement.name) for need in needs for measurement in need.measurements]
     alone = dict(zip(sources, epsilons[len(keys) :], strict=True))
     shared: list[tuple[Measurement, ...]] = []
     found = list(keys)
     for need in needs:
         label = need.group.label
-        moved = tuple(one for one in need.measurements if one.side is not None and one is not need.selecting)
-        wanted = {place: least[label, one.name] for place, one in enumerate(moved) if (label, one.name) in least}
+        moved = tuple(
+            measurement
+            for measurement in need.measurements
+            if measurement.side is not None and measurement is not need.selecting
+        )
+        wanted = {index: least[label, one.name] for index, one in enumerate(moved) if (label, one.name) in least}
         apart = [alone[label, one.name] for one in moved]
         together = None
         if wanted and 1 < len(moved) <= MAX_PARTS and max(apart) * _SHARED_NOISE_RATIO < sum(apart):
             sides = tuple(one.side or 1 for one in moved)
             together = need.moved_rows * max(least_rate(sides, place, reach) for place, reach in wanted.items())
         shared.append(moved if together is not None and together < sum(apart) else ())
-        for one in need.measurements:
-            if not shared[-1] or one not in moved:
-                found.append(alone[label, one.name])
-            elif one is moved[0] and together is not None:
+        for measurement in need.measurements:
+            if not shared[-1] or measurement not in moved:
+                found.append(alone[label, measurement.name])
+            elif measurement is moved[0] and together is not None:
                 found.append(together)
     return [(tuple(found), shared)] if any(shared) else []
 
@@ -189,12 +197,22 @@ def least_rate(sides: tuple[int, ...], part: int, reach: int) -> Fraction:
 def _gaussian_within(needs: tuple[MeasurementSet, ...], least: dict[GroupColumn, int], delta: Fraction) -> Noise | None:
     """Return Gaussian noise: what no target names gets the mean of the losses that others have; None without delta."""
     used = delta / 2 if selections(needs) else Fraction(0)
-    if not delta or any(is_chosen(one) or one.candidates is not None for one in measurements(needs)):
+    if not delta or any(
+        is_chosen(measurement) or measurement.candidates is not None for measurement in measurements(needs)
+    ):
         return None
-    squared = {(need.group.label, one.name): one.sensitivity.l2_squared for need in needs for one in need.measurements}
+    squared = {
+        (need.group.label, measurement.name): measurement.sensitivity.l2_squared
+        for need in needs
+        for measurement in need.measurements
+    }
     wanted = {source: greatest_variance(reach) for source, reach in least.items()}
     rho = sum((squared[source] / (2 * variance) for source, variance in wanted.items()), Fraction(0)) / len(wanted)
-    neighbours = {(n.group.label, one.name): one.sensitivity.neighbours for n in needs for one in n.measurements}
+    neighbours = {
+        (n.group.label, measurement.name): measurement.sensitivity.neighbours
+        for n in needs
+        for measurement in n.measurements
+    }
     noise = [
         Gaussian(
             moved, wanted[source] if source in wanted else round_up_to_12_digits(moved / (2 * rho)), neighbours[source]
@@ -259,8 +277,13 @@ def _reach(
     private: PrivateQuery, needs: tuple[MeasurementSet, ...], target: MarginGoal
 ) -> tuple[Fraction, list[tuple[GroupColumn, int]]]:
     """Return what a target asks of measurements: each, and how many steps its noise may reach; first the widest."""
-    derived = {(need.group.label, one.name): one for need in needs for one in need.derived}
-    fixed = {(need.group.label, one.name) for need in needs for one in need.measurements if one.candidates is None}
+    derived = {(need.group.label, output.name): output for need in needs for output in need.derived}
+    fixed = {
+        (need.group.label, measurement.name)
+        for need in needs
+        for measurement in need.measurements
+        if measurement.candidates is None
+    }
     return steps_of_target(private, derived, fixed, target)
 
 

@@ -83,13 +83,17 @@ class MeasurementSet:
         Or else the `selecting_amount`.
         """
         if self.top is not None:
-            return next(one for one in self.measurements if one.name == self.top.by)
+            return next(measurement for measurement in self.measurements if measurement.name == self.top.by)
         if self.keys is None:
             return None
         if self.selecting_amount is not None:
-            return next(one for one in self.measurements if one.name == self.selecting_amount)
-        counts = [one for one in self.measurements if one.sensitivity.linf == 1 and counts_everybody(one.quantity)]
-        return min(counts, key=lambda one: one.sensitivity.l1, default=None)
+            return next(measurement for measurement in self.measurements if measurement.name == self.selecting_amount)
+        counts = [
+            measurement
+            for measurement in self.measurements
+            if measurement.sensitivity.linf == 1 and counts_everybody(measurement.quantity)
+        ]
+        return min(counts, key=lambda count: count.sensitivity.l1, default=None)
 
     @property
     def key_sensitivity(self) -> Sensitivity | None:
@@ -132,7 +136,7 @@ def needs_of(group: Group, neighbours: Neighbours, *, fixed: bool = False) -> Me
     for recipe in recipes:
         for quantity, amount in recipe.quantities:
             importance[quantity] = importance.get(quantity, Fraction(0)) + amount
-    names = {quantity: f"m{place}" for place, quantity in enumerate(importance, 1)}
+    names = {quantity: f"m{index}" for index, quantity in enumerate(importance, 1)}
     cells = max(1, group.cells) if group.public_keys else None
     return MeasurementSet(
         group,
@@ -166,8 +170,12 @@ def limit_to_top_k(need: MeasurementSet, top: TopK, neighbours: Neighbours) -> M
     return replace(
         need,
         measurements=tuple(
-            replace(one, sensitivity=of_quantity(one.quantity, fewer, top.chosen, neighbours), bound=one.candidates)
-            for one in need.measurements
+            replace(
+                measurement,
+                sensitivity=of_quantity(measurement.quantity, fewer, top.chosen, neighbours),
+                bound=measurement.candidates,
+            )
+            for measurement in need.measurements
         ),
         top=top,
     )
@@ -175,4 +183,4 @@ def limit_to_top_k(need: MeasurementSet, top: TopK, neighbours: Neighbours) -> M
 
 def measurements(needs: tuple[MeasurementSet, ...]) -> tuple[Measurement, ...]:
     """Return the measurements of all groups, in order."""
-    return tuple(one for need in needs for one in need.measurements)
+    return tuple(measurement for need in needs for measurement in need.measurements)

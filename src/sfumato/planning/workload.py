@@ -52,7 +52,9 @@ class Workload:
 
     def plans(self, plan: Plan) -> tuple[Plan, ...]:
         """Return the plan of each question, which are the one plan of all with another outcome."""
-        return tuple(with_notes(replace(plan, private=replace(one, groups=self.groups))) for one in self.questions)
+        return tuple(
+            with_notes(replace(plan, private=replace(question, groups=self.groups))) for question in self.questions
+        )
 
 
 def workload_of(questions: Sequence[PrivateQuery]) -> Workload:
@@ -103,7 +105,7 @@ def parse_weights(weights: object, questions: int) -> tuple[Fraction, ...]:
             "They say how much the error of each question counts beside the others.",
             f"Give a list of {questions} numbers, for example {[1] * (questions - 1) + [4]}.",
         )
-    found = tuple(positive(typed_rational(one, "weights"), "weights") for one in weights)
+    found = tuple(positive(typed_rational(weight, "weights"), "weights") for weight in weights)
     if max(found) > MAX_WEIGHT_RATIO * min(found):
         raise BadParameter(
             f"One weight is more than {MAX_WEIGHT_RATIO} times another.",
@@ -121,11 +123,11 @@ def _is_same(known: Group, group: Group) -> bool:
 
 def _joined(known: Group, group: Group) -> tuple[Group, dict[ColumnKey, ColumnKey]]:
     """Return the group with what another asks of the same cells, and where each of its columns is now."""
-    asked: dict[Aggregate[Scalar], RequestedAggregate] = {one.aggregate: one for one in known.asked}
+    asked: dict[Aggregate[Scalar], RequestedAggregate] = {requested.aggregate: requested for requested in known.asked}
     names: dict[ColumnKey, ColumnKey] = {}
-    for one in group.asked:
-        kept = asked.setdefault(one.aggregate, replace(one, name=f"a{len(asked) + 1}"))
-        names[group.label, one.name] = (known.label, kept.name)
+    for requested in group.asked:
+        kept = asked.setdefault(requested.aggregate, replace(requested, name=f"a{len(asked) + 1}"))
+        names[group.label, requested.name] = (known.label, kept.name)
     for key, same in zip(group.keys, known.keys, strict=True):
         names[group.label, key.name] = (known.label, same.name)
     return replace(known, asked=tuple(asked.values())), names

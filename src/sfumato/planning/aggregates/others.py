@@ -27,11 +27,11 @@ class Others:
     def __init__(self, asked: Iterable[RequestedAggregate]) -> None:
         self._functions: dict[_Values, set[Aggregation]] = {}
         self._levels: dict[_RankedValue, set[Fraction]] = {}
-        for one in asked:
-            for part in parts_of(one):
+        for requested in asked:
+            for part in parts_of(requested):
                 self._functions.setdefault(_values(part), set()).add(part.aggregate.function)
-            if (level := level_of(one)) is not None:
-                self._levels.setdefault(_ranked_values(one), set()).add(level)
+            if (level := level_of(requested)) is not None:
+                self._levels.setdefault(_ranked_values(requested), set()).add(level)
         self._places = {values: _placed(levels) for values, levels in self._levels.items()}
         self._quantities: dict[_RankedValue, Quantity] = {}
 
@@ -87,7 +87,7 @@ def _beside(asked: RequestedAggregate, argument: Scalar, other: Scalar) -> Reque
 
 
 def _placed(levels: set[Fraction]) -> dict[Fraction, int]:
-    return {level: place for place, level in enumerate(sorted(levels))}
+    return {level: index for index, level in enumerate(sorted(levels))}
 
 
 def _values(asked: RequestedAggregate) -> _Values:
