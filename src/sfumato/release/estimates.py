@@ -50,13 +50,13 @@ def _estimated(
     """
     shown = shown_cells(noisy)
     table: dict[str, list[EngineValue]] = {
-        key.name: [visible_key(noisy.keys[cell][place]) for cell in shown] for place, key in enumerate(group.group.keys)
+        key.name: [visible_key(noisy.keys[cell][index]) for cell in shown] for index, key in enumerate(group.group.keys)
     }
     measured = {
         name: integers(values)[shown] if (better := made.get((group.group.label, name))) is None else better.values
         for name, values in noisy.columns
     }
-    measured |= {one.name: made[group.group.label, one.name].values for one in group.sums}
+    measured |= {total.name: made[group.group.label, total.name].values for total in group.sums}
     whole = {
         name: values + integers(added[group.group.label, name])[shown] if (group.group.label, name) in added else values
         for name, values in measured.items()

@@ -40,10 +40,10 @@ class LargeTable:
     def residuals(self) -> Mapping[KeyIndices, tuple[float, tuple[tuple[int, float], ...]]]:
         """By axes: the variance τ of a residual's estimate, and the share that each marginal has in it."""
         precisions: dict[KeyIndices, list[tuple[int, float]]] = {}
-        for place, (margin, variance) in enumerate(zip(self.table.margins, self.variances, strict=True)):
+        for index, (margin, variance) in enumerate(zip(self.table.margins, self.variances, strict=True)):
             for axes in subsets(margin.axes):
                 each = precisions.setdefault(tuple(sorted(axes)), [])
-                each.append((place, 1 / (variance * self.table.folded(margin, axes))))
+                each.append((index, 1 / (variance * self.table.folded(margin, axes))))
         found = {}
         for ordered, parts in precisions.items():
             total = sum(one for _, one in parts)
@@ -86,9 +86,9 @@ class LargeTable:
     def fourth(self, axes: KeyIndices) -> float:
         """Return the fourth cumulant of a cell of the estimated marginal of some axes."""
         total = 0.0
-        for place, (margin, fourth) in enumerate(zip(self.table.margins, self.fourths, strict=True)):
+        for index, (margin, fourth) in enumerate(zip(self.table.margins, self.fourths, strict=True)):
             if fourth:
-                total += fourth * self._fourth_powers(axes, place, tuple(sorted(set(axes) & set(margin.axes))))
+                total += fourth * self._fourth_powers(axes, index, tuple(sorted(set(axes) & set(margin.axes))))
         return total
 
     def _fourth_powers(self, axes: KeyIndices, place: int, common: KeyIndices) -> float:
@@ -163,7 +163,7 @@ class LargeTable:
 
     def projected_cells(self, axes: Sequence[KeyIndices], rows: int) -> int:
         """Return how many cells `sum_variances` computes with for sums over cells of these marginals."""
-        used = {part for one in axes for part in _subsets(one)}
+        used = {part for axis in axes for part in _subsets(axis)}
         return rows * sum(prod(self.table.sizes[axis] for axis in part) for part in used)
 
 

@@ -376,22 +376,22 @@ def _estimates(
     likely, most = (estimated_bias(plan, noisy, losses, bias_tail(LEVEL), margins=margins) for margins in (False, True))
     limits = limited_places(plan)
     found: list[BiasEstimate | None] = []
-    for place, known in enumerate(facts):
-        pairs = [column_bias(answered, place, cut) for cut in (likely, most)]
+    for index, known in enumerate(facts):
+        pairs = [column_bias(answered, index, cut) for cut in (likely, most)]
         ends = [(_or_infinity(pair[0], known), _or_infinity(pair[1], known)) for pair in pairs if pair is not None]
-        one = answered.aggregate(answered.traced.items[place])
+        one = answered.aggregate(answered.traced.items[index])
         limit = bool(limits) if one is None else (one[0].group.label, one[1].plain) in limits
-        total = None if limit else sum(value for value in values[place] if isinstance(value, int | float))
+        total = None if limit else sum(value for value in values[index] if isinstance(value, int | float))
         found.append(BiasEstimate.between(ends[0], ends[1], total, limit) if len(ends) == len(pairs) else None)
     return found
 
 
 def _cut(answered: EvaluatedAnswer, found: MeasurementBias, facts: Sequence[Facts]) -> tuple[IntervalEnds | None, ...]:
     """Return what each column may have too much and lack, as people see it; None where a bar depends on the row."""
-    pairs = [column_bias(answered, place, found) for place in range(len(facts))]
+    pairs = [column_bias(answered, index, found) for index in range(len(facts))]
     return tuple(
-        None if pair is None or place in answered.shown_ends else _decoded_pair(pair, known)
-        for place, (pair, known) in enumerate(zip(pairs, facts, strict=True))
+        None if pair is None or index in answered.shown_ends else _decoded_pair(pair, known)
+        for index, (pair, known) in enumerate(zip(pairs, facts, strict=True))
     )
 
 
@@ -452,8 +452,8 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
     ('n', 'n_3', 'n_2')
     """
     given: list[str] = []
-    for place, name in enumerate(names):
-        taken, unique, number = {*given, *names[place + 1 :]}, name, 2
+    for index, name in enumerate(names):
+        taken, unique, number = {*given, *names[index + 1 :]}, name, 2
         while unique in given or (number > 2 and unique in taken):
             unique, number = f"{name}_{number}", number + 1
         given.append(unique)
@@ -468,8 +468,8 @@ def _decoded(
 ) -> Ranges:
     """Return the bars as people read them; a column that shows an end of a bar has none."""
     return [
-        None if ends is None or place in shown_ends else [_decoded_bar(bar, known) for bar in ends]
-        for place, (ends, known) in enumerate(zip(find(level), facts, strict=True))
+        None if ends is None or index in shown_ends else [_decoded_bar(bar, known) for bar in ends]
+        for index, (ends, known) in enumerate(zip(find(level), facts, strict=True))
     ]
 
 
@@ -479,8 +479,8 @@ def _with_shown_ends(
     """Return the columns with those that show ends of bars as such."""
     bars = confidence_intervals(answered, LEVEL) if answered.shown_ends else []
     return [
-        ends_of(answered, place, bars[place], answered.shown_ends[place]) if place in answered.shown_ends else column
-        for place, column in enumerate(columns)
+        ends_of(answered, index, bars[index], answered.shown_ends[index]) if index in answered.shown_ends else column
+        for index, column in enumerate(columns)
     ]
 
 

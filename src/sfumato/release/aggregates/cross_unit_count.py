@@ -24,7 +24,7 @@ def cross_unit_form(made: CrossUnitCountColumn, group: GroupPlan, measured: Mapp
     """
     found = measured[made.chosen].reshape(-1, 2)
     values, rows = found[:, 1].astype(np.float64) / made.times, len(found)
-    mechanism = next(one.mechanism for one in group.chosen if one.name == made.chosen)
+    mechanism = next(selection.mechanism for selection in group.chosen if selection.name == made.chosen)
     never = np.zeros(rows, dtype=bool)
 
     def ends(tail: Fraction) -> Ends:

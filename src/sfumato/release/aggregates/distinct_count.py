@@ -55,14 +55,14 @@ def _reaches(mechanism: MatchedCount, tail: Fraction) -> Ends:
     several = range(len(mechanism.limits))
     chosen = tail * _OF_THE_CHOICE if len(several) > 1 else NEVER
     below = [mechanism.noise(place).margin(1 - tail + chosen) for place in several]
-    above = [reach + mechanism.unserved(place, 1 - chosen) if chosen else reach for place, reach in enumerate(below)]
+    above = [reach + mechanism.unserved(index, 1 - chosen) if chosen else reach for index, reach in enumerate(below)]
     one, other = (np.array([float(min(end, _MAX_FLOAT_VALUE)) for end in ends]) for ends in (below, above))
     return one, other
 
 
 def mechanism_of(group: GroupPlan, made: DistinctCountColumn) -> MatchedCount:
     """Return the mechanism that a column was made by."""
-    found = next(one.mechanism for one in group.chosen if one.name == made.chosen)
+    found = next(selection.mechanism for selection in group.chosen if selection.name == made.chosen)
     if not isinstance(found, MatchedCount):
         raise AssertionError("what is matched has a limit that was chosen")
     return found

@@ -74,7 +74,7 @@ def point(made: OutputColumn, group: GroupPlan, measured: Mapping[str, Integers]
 def leaf_forms(group: GroupPlan, cells: MeasuredCells, noisy: NoisyGroup) -> dict[str, NoiseForm]:
     """Return every aggregate of a group by its name, a row per cell."""
     shown = shown_cells(noisy)
-    chosen = {one.name: np.array(noisy.column(one.name), dtype=object)[shown] for one in group.chosen}
+    chosen = {selection.name: np.array(noisy.column(selection.name), dtype=object)[shown] for selection in group.chosen}
     return {made.name: _form(group, made, cells, chosen, len(shown)) for made in group.derived}
 
 

@@ -419,14 +419,14 @@ def decided(values: Sequence[bool | None]) -> Truth:
 
 def _and(states: Sequence[States]) -> States:
     return States(
-        reduce(np.logical_and, [one.true for one in states]),
-        reduce(np.logical_or, [one.false for one in states]),
-        reduce(np.logical_or, [one.null for one in states]),
+        reduce(np.logical_and, [state.true for state in states]),
+        reduce(np.logical_or, [state.false for state in states]),
+        reduce(np.logical_or, [state.null for state in states]),
     )
 
 
 def _or(states: Sequence[States]) -> States:
-    return _not([_and([_not([one]) for one in states])])
+    return _not([_and([_not([state]) for state in states])])
 
 
 def _not(states: Sequence[States]) -> States:

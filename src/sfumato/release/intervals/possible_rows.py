@@ -131,7 +131,9 @@ def _together(rows: PossibleRows) -> Truth:
         return States(true, ~surely, np.zeros_like(true))
 
     return Truth(
-        merged([one.events for one in rows.conditions]), states, any(one.has_no_interval for one in rows.conditions)
+        merged([condition.events for condition in rows.conditions]),
+        states,
+        any(condition.has_no_interval for condition in rows.conditions),
     )
 
 

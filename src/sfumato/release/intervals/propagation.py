@@ -154,7 +154,7 @@ class Layers:
     def _table(self, given: InputNode, computed: Sequence[Computed]) -> FormTable:
         if given.rows is not None:
             names = [name for name, _ in given.columns]
-            exact = {name: [row[place] for row in given.rows] for place, name in enumerate(names)}
+            exact = {name: [row[index] for row in given.rows] for index, name in enumerate(names)}
             return FormTable(len(given.rows), exact, {})
         match _named(computed, given.label):
             case None:
@@ -173,7 +173,7 @@ class Layers:
         group, found = self.plan.groups[place], self.noisy.groups[place]
         shown = [found.keys[cell] for cell in shown_cells(found)]
         exact = {key.name: [visible_key(cells[at]) for cells in shown] for at, key in enumerate(group.group.keys)}
-        forms, measured = leaf_forms(group, self.cells, found), frozenset(one.name for one in group.derived)
+        forms, measured = leaf_forms(group, self.cells, found), frozenset(output.name for output in group.derived)
         return FormTable(len(shown), exact, forms, measured=measured)
 
     def _loosened(self, flow: RelNode) -> "PossibleRows | None":
@@ -237,7 +237,7 @@ class Layers:
         exact, forms = found.columns(outputs(marked.left))
         used = set() if marked.condition is None else columns_read(marked.condition)
         mine = {name for label, name, _ in outputs(marked.left) if (label, name) in used}
-        theirs = [column(*one) for one in outputs(marked.right) if one[:2] in used]
+        theirs = [column(*output) for output in outputs(marked.right) if output[:2] in used]
         if mine <= set(exact) and self._settled(marked.right, other, theirs):
             exact[FOUND] = self._found(marked, {name: exact[name] for name in sorted(mine)}, found.joined.rows)
         else:

@@ -99,10 +99,10 @@ def of_few(
     # a row for each integer: adding up rows is several times as fast as adding up along them
     first, second, variances, fourths, shared = (np.ascontiguousarray(part.T) for part in (*weights, *moments))
     same = [
-        (one, other, alike)
+        (index, other, alike)
         for other in range(draws.shape[1])
-        for one in range(other)
-        if (alike := (draws[:, one] == draws[:, other]) & (draws[:, one] >= 0)).any()
+        for index in range(other)
+        if (alike := (draws[:, index] == draws[:, other]) & (draws[:, index] >= 0)).any()
     ]
 
     def possible(p: Floats, q: Floats) -> Flags:
