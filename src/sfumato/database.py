@@ -45,7 +45,7 @@ from sfumato.release.derivation import Derivation
 from sfumato.release.noisy import NoisyResult
 from sfumato.release.publish import publish
 from sfumato.release.receipt import TIMING, Receipt
-from sfumato.release.release import Release, as_shown, exact_release, make_release
+from sfumato.release.release import Release, as_printed, exact_release, make_release
 from sfumato.release.rendering.pages import database_page
 from sfumato.release.stages import run_stages, stage_statements
 from sfumato.stored_answer import (
@@ -459,7 +459,7 @@ class Database:
         if plan.groups:
             noisy = publish(plan, asked.engine.run(asked.job), self.payer.source)
             return self._mark_release(make_release(plan, noisy, receipt, evaluate))
-        facts, columns = as_shown(plan.private, asked.engine.query_public(plan.private.outcome))
+        facts, columns = as_printed(plan.private, asked.engine.query_public(plan.private.outcome))
         return self._mark_release(exact_release(plan.private.names, facts, columns, receipt, plan.private.notes))
 
     def require_owner(self, what: str, why: str = _SOURCE_IS_THE_OWNERS) -> None:

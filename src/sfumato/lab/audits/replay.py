@@ -59,7 +59,7 @@ _UNOPENED_MECHANISMS = (Quantiles, MatchedCount, Meetings, SpelledList)
 """Mechanisms recorded as one call; the noise they draw inside is not recorded."""
 
 RecordedSelection = OptimalSelection | RenyiSelection | CountedKeys | TopList
-Mechanism = Laplace | Gaussian | MaxNorm | RecordedSelection
+RecordedMechanism = Laplace | Gaussian | MaxNorm | RecordedSelection
 Vector = dict[tuple[KeyValue, ...], int]
 """An integer for each cell, by its keys."""
 
@@ -68,7 +68,7 @@ Vector = dict[tuple[KeyValue, ...], int]
 class MechanismCall:
     """One use of a mechanism: what it was given and what it drew; a selection draws nothing here."""
 
-    mechanism: Mechanism
+    mechanism: RecordedMechanism
     values: tuple[int, ...]
     noise: tuple[int, ...]
 
@@ -85,9 +85,9 @@ class Recording:
     """Of each group, what the buckets of everything that is chosen hold, by the cell's keys and the bucket."""
 
     @property
-    def expected(self) -> list[Mechanism]:
+    def expected(self) -> list[RecordedMechanism]:
         """The mechanisms that the plan names, in the order in which they are used."""
-        mechanisms: list[Mechanism] = []
+        mechanisms: list[RecordedMechanism] = []
         for group in self.plan.groups:
             mechanisms += (
                 [] if group.selection is None or isinstance(group.selection, SpelledList) else [group.selection]
@@ -218,7 +218,7 @@ def _vector_alarms(
         yield f"{', '.join(group.vector)} moved together by {float(together):g} times what is declared for one of them"
 
 
-def _is_priced_at_delta(mechanism: Mechanism) -> bool:
+def _is_priced_at_delta(mechanism: RecordedMechanism) -> bool:
     noise = mechanism.noise if isinstance(mechanism, CountedKeys | TopList) else mechanism
     return isinstance(noise, Gaussian | RenyiSelection)
 
@@ -299,9 +299,9 @@ def cross_unit_alarms(
             yield f"cross-unit counts changed by {moved} at a key frequency of {crowd}, and {declared} is declared"
 
 
-def _mechanisms_in_order(group: GroupPlan) -> list[tuple[Mechanism, tuple[PlannedMeasurement, ...]]]:
+def _mechanisms_in_order(group: GroupPlan) -> list[tuple[RecordedMechanism, tuple[PlannedMeasurement, ...]]]:
     """Return the mechanisms of a group in the order in which they are used, each with what it is used for."""
-    used: list[tuple[Mechanism, tuple[PlannedMeasurement, ...]]] = []
+    used: list[tuple[RecordedMechanism, tuple[PlannedMeasurement, ...]]] = []
     for measurement in group.measured_after_selection:
         if not isinstance(measurement.mechanism, MaxNormPart):
             used.append((measurement.mechanism, (measurement,)))
