@@ -55,7 +55,10 @@ def test_rounds_cost_what_one_round_costs_and_come_before_it(size: int, groups: 
             assert plan.event is not None
             assert once.event is not None
             (core, delta), (one_core, one_delta) = separate(plan.event), separate(once.event)
-            assert delta <= one_delta
+            parts = [separate(each.event) for each in rounds.rounds]
+            assert sum(failing for _, failing in parts) == delta <= one_delta
+            for order in single.orders:
+                assert rounded_loss(core, order) == sum(rounded_loss(part, order) for part, _ in parts)
             assert all(rounded_loss(core, order) <= rounded_loss(one_core, order) for order in single.orders)
             after, before = fresh.used_after(plan.event), fresh.used_after(once.event)
             assert after is not None

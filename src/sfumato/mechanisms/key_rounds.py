@@ -8,9 +8,13 @@ private partition selection, PoPETs 2023.
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+import numpy.typing as npt
+
 from sfumato.accounting.event import Composed, Neighbours
 from sfumato.errors import BadParameter
 from sfumato.mechanisms.renyi_selection import RenyiSelection
+from sfumato.randomness.source import Source
 
 _MIN_ROUNDS = 2
 
@@ -59,6 +63,13 @@ class KeyRounds:
     def event(self) -> Composed:
         """Event of a release: one selection after the other."""
         return Composed(tuple(one.event for one in self.rounds))
+
+    def release(self, values: object, source: Source) -> npt.NDArray[np.int64]:
+        """Return the indices of the keys that the first round keeps, given each key's number of distinct units.
+
+        Later rounds are selections of their own: their numbers are counted when this one is released.
+        """
+        return self.rounds[0].release(values, source)
 
     def units_for(self, chance: object) -> int:
         """Return a number of units with which a key is released with at least this probability, by the last round."""

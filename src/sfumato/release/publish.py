@@ -121,8 +121,7 @@ def _released(plan: GroupPlan, exact: GroupAggregates, source: Source) -> tuple[
         return list(range(len(exact.keys))), ()
     # the engine's order, and how many cells lay between two, are secret: the keys' own order is not
     if isinstance(plan.selection, OptimalSelection | RenyiSelection | KeyRounds):
-        first = plan.selection.rounds[0] if isinstance(plan.selection, KeyRounds) else plan.selection
-        kept = first.release(exact.units, source)  # later rounds read again: `add_later_rounds`
+        kept = plan.selection.release(exact.units, source)  # of rounds the first one: `add_later_rounds` reads again
         return sorted((int(place) for place in kept), key=lambda place: exact.keys[place]), ()
     if isinstance(plan.selection, SpelledList):
         raise AssertionError("texts are spelled, not selected by their places")
