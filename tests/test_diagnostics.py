@@ -44,7 +44,7 @@ def database(tmp_path: Path) -> sfumato.Database:
 def _record_statements(database: sfumato.Database, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     reader: Any = database.engine._reader  # type: ignore[attr-defined]
     ran: list[str] = []
-    for name in ("rows", "columns"):
+    for name in ("rows", "columns", "batches"):
         real = getattr(type(reader), name)
 
         def run(self: Any, statement: str, *more: Any, real: Any = real) -> Any:
@@ -91,6 +91,16 @@ def test_where_bounds_are_selected_the_statements_that_count_people_run_first(
     assert counting == ran[: len(counting)] != []
     assert len(listed) == len(ran) == len(counting) + 1
     assert listed[-1].purpose.endswith("at every candidate bound")
+
+
+def test_statements_need_no_price_because_they_are_not_charged(database: sfumato.Database) -> None:
+    with database:
+        for sql in QUESTIONS:
+            assert [one.sql for one in database.statements(sql)] == [
+                one.sql for one in database.statements(sql, epsilon=1)
+            ]
+        assert database.statements("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.5) COUNT(*) FROM visits")
+        assert database.history() == ()
 
 
 def test_statements_are_for_the_owner(database: sfumato.Database) -> None:

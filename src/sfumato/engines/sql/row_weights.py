@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.analysis.private_query import Group
+from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.aggregates import BucketWeights
 from sfumato.engines.sql.auxiliary_columns import Hidden, with_auxiliary_column
 from sfumato.engines.sql.dialect import Dialect
@@ -133,7 +134,8 @@ def _add_by_person(read: Callable[[], Batches], form: RowForm, weight: int, sums
 def with_counts(own: Integers, people: "_Places") -> Integers:
     """Return how many rows each person has, with these rows; people are numbered from 0."""
     most = int(people.max(initial=0))
-    if most >= MAX_PEOPLE:  # the copy numbers people one after another
+    if most >= MAX_PEOPLE:
+        record_engine_failure("A person has a number beyond those that a copy gives.")
         raise EngineFailed()
     if most >= len(own):
         own = np.concatenate([own, np.zeros(max(most + 1 - len(own), len(own)), dtype=np.int64)])
