@@ -9,11 +9,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sfumato.errors import BadRequest
 from sfumato.release.rendering.escaping import to_json
-from sfumato.server.connections import Connection, Connections
+from sfumato.server.connections import ClientConnection, Connections
 from sfumato.server.replies import PIECE_BYTES
 from sfumato.server.statuses import refusal_document
 
-_REFUSED = BadRequest("This is not an HTTP request.", "It cannot be read.", "Send HTTP/1.1.")
+_NOT_HTTP = BadRequest("This is not an HTTP request.", "It cannot be read.", "Send HTTP/1.1.")
 _REQUEST_LINE_BYTES, _FIELD_BYTES, _LAST_LINE_BYTES = len("  HTTP/1.1\r\n"), len(": \r\n"), len("\r\n")
 """What a head has beside its method, target, names and values."""
 
@@ -43,7 +43,7 @@ class Protocol(H11Protocol):
 
     counted: Connections
     """The connections of the server, with its limits."""
-    _connection: Connection | None = None
+    _connection: ClientConnection | None = None
     _looking: asyncio.TimerHandle | None = None
     _since: float | None = None
     """When the head of a request began that is not complete yet."""
@@ -97,7 +97,7 @@ class Protocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP, in the form of all refusals."""
-        headers, body = _refusal_reply(_REFUSED)
+        headers, body = _refusal_reply(_NOT_HTTP)
         events: list[Any] = [
             h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
             h11.Data(data=body),
