@@ -303,6 +303,13 @@ def nominal_price(policy: Policy) -> RequestedPrice:
     return RequestedPrice(min(Fraction(1), policy.budget.epsilon))
 
 
+def named_price(price: RequestedPrice, policy: Policy) -> RequestedPrice:
+    """Return a price as it was said; where none was, one that plans a question which is not charged."""
+    if any(one is not None for one in (price.epsilon, price.within, price.share)):
+        return price
+    return replace(nominal_price(policy), delta=price.delta)
+
+
 def not_known(fresh: Prepared) -> NotKnown:
     """Refuse a question that was asked for what is known, with the price of a fresh answer."""
     quote = make_quote(fresh.plan)

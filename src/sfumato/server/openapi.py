@@ -138,6 +138,7 @@ _SCHEMAS: dict[str, OpenApiSchema] = {
         renews={"type": "string"},
         promise={"type": "string"},
         cohorts={"type": "object"},
+        price={"type": "string"},
     ),
     "History": {
         "type": "array",

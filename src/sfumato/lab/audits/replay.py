@@ -32,6 +32,7 @@ from sfumato.lab.generators.seeded import Seeded
 from sfumato.lab.generators.seeded_random import SeededDice
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.key_rounds import KeyRounds
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
@@ -89,9 +90,8 @@ class Recording:
         """The mechanisms that the plan names, in the order in which they are used."""
         mechanisms: list[RecordedMechanism] = []
         for group in self.plan.groups:
-            mechanisms += (
-                [] if group.selection is None or isinstance(group.selection, SpelledList) else [group.selection]
-            )
+            selection = group.selection.rounds[0] if isinstance(group.selection, KeyRounds) else group.selection
+            mechanisms += [] if selection is None or isinstance(selection, SpelledList) else [selection]
             mechanisms += [mechanism for mechanism, _ in _mechanisms_in_order(group)]
         return mechanisms
 
@@ -360,7 +360,7 @@ def _measurement(measured: PlannedMeasurement, moves: list[int], distance: int) 
 
 
 def _selection(
-    selection: RecordedSelection, first: MechanismCall, second: MechanismCall, distance: int
+    selection: RecordedSelection | KeyRounds, first: MechanismCall, second: MechanismCall, distance: int
 ) -> Iterator[str]:
     """The cells come in the engine's order: compare the largest with the largest, and so on; no cell holds nothing.
 

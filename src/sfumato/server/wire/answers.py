@@ -17,7 +17,7 @@ from sfumato.release.release import Release
 from sfumato.server.gate import Caller, Gateway
 from sfumato.server.quota import Holding
 from sfumato.server.wire import oids
-from sfumato.server.wire.charge_notices import EMPTIED_PREVIEW, charge_notices
+from sfumato.server.wire.charge_notices import EMPTIED_PREVIEW, charge_notices, cost_text
 from sfumato.server.wire.copy_statements import Copy
 from sfumato.server.wire.copying import copy_rows
 from sfumato.server.wire.cursor_statements import Declare, Direction, Fetch
@@ -383,6 +383,9 @@ class Answering:
         parts = [f"used: {used}", f"total: {budget.total}", f"spent: {budget.spent}", f"remaining: {budget.remaining}"]
         if budget.every is not None:
             parts.append(f"renews: {renewal_text(budget)}")
+        price = self._gate.policy.default_price(self._caller.account)
+        if price is not None:
+            parts.append(f"a question that names no price {cost_text(price)}")
         return "; ".join([*parts, budget.promise] if budget.promise else parts)
 
 
