@@ -52,7 +52,7 @@ from sfumato.planning.plan import GroupPlan, Plan
 
 _DOWN = Context(prec=12, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _HALVINGS = 44
-_LEAST_DELTA = Fraction(1, 10**300)
+_MIN_DELTA = Fraction(1, 10**300)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ def _charged_gaussian(
     The price that is quoted for it holds at the query's delta, of which keys use at most half.
     """
     every = measurements(needs)
-    if not every or delta < _LEAST_DELTA or any(is_chosen(one) or one.candidates is not None for one in every):
+    if not every or delta < _MIN_DELTA or any(is_chosen(one) or one.candidates is not None for one in every):
         return None
     parts = shares(keys_weights(needs) + gaussian_weights(needs), GAUSSIAN_ROOT)
     selecting = len(keys_weights(needs))

@@ -41,9 +41,9 @@ from sfumato.planning.top_lists import list_note
 from sfumato.query.types import Type
 
 Margin = int | float | None
-_NAMED = 3
+_SHOWN_MARGINS = 3
 _MAX_HOUSEHOLD_SIZE = 1000
-_LONG = 1e15
+_MIN_ROUNDED_MARGIN = 1e15
 GROUPS_SELECTED = "Groups are selected privately"
 """How the note begins that says from how many people on a group appears."""
 
@@ -110,9 +110,9 @@ class Quote:
 
     def bought(self) -> str:
         """Return the margins of the first columns as the end of a sentence; nothing where they depend on the data."""
-        fixed = [f"{name} ±{shown_margin(margin)}" for name, margin in self.margins.items() if margin is not None]
-        more = ", …" if len(fixed) > _NAMED else ""
-        return f", {', '.join(fixed[:_NAMED])}{more} at 95 %" if fixed else ""
+        fixed = [f"{name} ±{margin_text(margin)}" for name, margin in self.margins.items() if margin is not None]
+        more = ", …" if len(fixed) > _SHOWN_MARGINS else ""
+        return f", {', '.join(fixed[:_SHOWN_MARGINS])}{more} at 95 %" if fixed else ""
 
     def __str__(self) -> str:
         lines = [f"price: {self.price_text}", *(() if self.effect is None else (str(self.effect),))]
@@ -141,7 +141,7 @@ def _shown(margins: Mapping[str, Margin], name: str) -> str:
     if name not in margins:
         return ""
     margin = margins[name]
-    return "depends on the data" if margin is None else f"±{shown_margin(margin)}"
+    return "depends on the data" if margin is None else f"±{margin_text(margin)}"
 
 
 def _harmless(text: str) -> str:
@@ -292,18 +292,18 @@ def _margin_text(margins: Mapping[str, Margin], name: str) -> str:
     if name not in margins:
         return ""
     margin = margins[name]
-    return "; margin depends on the data" if margin is None else f"; ±{shown_margin(margin)} at 95 %"
+    return "; margin depends on the data" if margin is None else f"; ±{margin_text(margin)} at 95 %"
 
 
-def shown_margin(margin: int | float) -> str:
+def margin_text(margin: int | float) -> str:
     """Return a margin with the digits that mean something: three, and all before the point.
 
-    >>> shown_margin(1198), shown_margin(6283.901030504912), shown_margin(0.0123456)
+    >>> margin_text(1198), margin_text(6283.901030504912), margin_text(0.0123456)
     ('1,198', '6,284', '0.0123')
     """
     if isinstance(margin, int):
         return f"{margin:,}"
-    return f"{margin:,.0f}" if 100 <= margin < _LONG else f"{margin:.3g}"
+    return f"{margin:,.0f}" if 100 <= margin < _MIN_ROUNDED_MARGIN else f"{margin:.3g}"
 
 
 def _words(used: list[PlannedMeasurement | PlannedSelection]) -> str:
