@@ -113,10 +113,10 @@ def choose_plan(
     if epsilon is not None and (fitted := list(filter(accepted, plans))):
         later = (*fitted[1:], None)
         return next(one for one, other in zip(fitted, later, strict=True) if not _is_charged_more(one, other, caps))
-    refused = [not accepted(one) for one in plans]
-    used = [inf if one.event is None else _or_infinity(account.used_after(one.event)) for one in plans]
+    refused = [not accepted(plan) for plan in plans]
+    used = [inf if plan.event is None else _or_infinity(account.used_after(plan.event)) for plan in plans]
     places = range(len(plans))
-    if part is not None and (fitting := [place for place in places if used[place] <= account.used + part]):
+    if part is not None and (fitting := [index for index in places if used[index] <= account.used + part]):
         return plans[min(fitting, key=lambda place: (refused[place], place))]
     return plans[min(places, key=lambda place: (refused[place], used[place], place))]
 

@@ -154,9 +154,9 @@ def make_quote(plan: Plan, losses: TruncationBounds | None = None, spent: Fracti
 
     `losses` is what was published of what caps and bounds cut off, and `spent` what the policy spends to know it.
     """
-    derived = {(group.group.label, one.name): one for group in plan.groups for one in group.derived}
-    measured = {(group.group.label, one.name): one for group in plan.groups for one in group.all_outputs}
-    steps = {(group.group.label, one.name): (group, one.steps) for group in plan.groups for one in group.sums}
+    derived = {(group.group.label, output.name): output for group in plan.groups for output in group.derived}
+    measured = {(group.group.label, output.name): output for group in plan.groups for output in group.all_outputs}
+    steps = {(group.group.label, total.name): (group, total.steps) for group in plan.groups for total in group.sums}
     margins: dict[str, Margin] = {}
     mechanisms: dict[str, str] = {}
     for name, item, origin in zip(plan.private.names, plan.private.outcome.items, origins(plan.private), strict=True):
@@ -204,9 +204,12 @@ def _bias(
         yield Note(NoteRank.HINT, text)
         return
     selected = {
-        (group.group.label, one.name) for group in plan.groups for one in group.measured if one.candidates is not None
+        (group.group.label, measurement.name)
+        for group in plan.groups
+        for measurement in group.measured
+        if measurement.candidates is not None
     }
-    steps = {(group.group.label, one.name): one.steps for group in plan.groups for one in group.sums}
+    steps = {(group.group.label, total.name): total.steps for group in plan.groups for total in group.sums}
     tail, cut, later, limits = (
         bias_tail(CONFIDENCE),
         dict[str, BiasEstimate | None](),
@@ -233,7 +236,7 @@ def _bias(
 
 
 def _bias_ends(bias: Sequence[BiasBounds], step: Fraction) -> tuple[float, float]:
-    most = (max(one.excess for one in bias), max(one.lack for one in bias))
+    most = (max(lost.excess for lost in bias), max(lost.lack for lost in bias))
     excess, lack = (end if end == inf else _float(Fraction(end) * step) for end in most)
     return excess, lack
 
@@ -345,10 +348,12 @@ def _key_words(origin: Origin, plan: Plan) -> str:
         return "exact"
     labels = {label for label, _ in origin.sources}
     selections = [group.selection for group in plan.groups if group.group.label in labels and group.selection]
-    for one in selections:
-        if isinstance(one, TopList | SpelledList):
+    for selection in selections:
+        if isinstance(selection, TopList | SpelledList):
             return (
-                f"the {one.chosen:,} largest, chosen privately" if one.chosen > 1 else "the largest, chosen privately"
+                f"the {selection.chosen:,} largest, chosen privately"
+                if selection.chosen > 1
+                else "the largest, chosen privately"
             )
     return "keys selected privately" if selections else "public keys"
 
