@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 
 from sfumato.accounting.filter import Filter
 from sfumato.accounting.loss import PrivacyLoss, delta_or_zero, round_down, round_up
@@ -13,6 +14,7 @@ from sfumato.exact import positive, power_of_two_below, typed_rational, typed_sh
 from sfumato.language.rel_nodes import LimitNode, ProjectNode, nodes
 from sfumato.language.scalar import address
 from sfumato.planning.accuracy_target import noise_within
+from sfumato.planning.aggregates.average import AverageColumn
 from sfumato.planning.bounding.selection import price_selections
 from sfumato.planning.budget_share import Share, noise_for
 from sfumato.planning.column_origins import origins, shown_unchanged
@@ -29,6 +31,7 @@ from sfumato.planning.marginal_budget_split import (
 from sfumato.planning.measurements import MeasurementSet, longest_spelled
 from sfumato.planning.nested_conditions import prefers_steps
 from sfumato.planning.noise import Noise, best_noise, event_of, variance_of
+from sfumato.planning.noise_shape import shape_of
 from sfumato.planning.notes.plan_notes import with_notes
 from sfumato.planning.null_counts import best_null_counts
 from sfumato.planning.plan import GroupPlan, Plan
@@ -179,12 +182,47 @@ def _preferred_null_counts(private: PrivateQuery, ways: Ways, wish: PriceTarget)
         return None
     about = replace(wish.rounded, goal=None)
     if about not in ways.preferred:
-        found = [(at, _possible_plans(private, each, about)) for at, each in enumerate(ways.null_counts)]
-        possible = [(at, plans[0]) for at, plans in found if plans]
-        apart = _plans_by(private, ways, about)[0]
-        best = best_null_counts([plan for _, plan in possible], apart, about.max_loss)
-        ways.preferred[about] = None if best is None else possible[best][0]
+        plain = not ways.tables and not ways.choices and all(need.keys is None for need in ways.usual.every)
+        plain = plain and all(each.usual.lists == each.usual.every for each in (ways, *ways.null_counts))
+        shaped = _preferred_by_shape(_NullCountChoice(private, ways), about) if plain else None
+        ways.preferred[about] = shaped if plain else _decide_null_counts(private, ways, about)
     return ways.preferred[about]
+
+
+class _NullCountChoice:
+    """A choice among ways to count rows without a value: two are equal if everything is that decides it.
+
+    Of public cells that is their shape, and which numbers the columns are made of. Proof: proofs/planning.md, §6
+    """
+
+    __slots__ = ("_known", "of")
+
+    def __init__(self, private: PrivateQuery, ways: Ways) -> None:
+        self.of: tuple[PrivateQuery, Ways] | None = (private, ways)
+        columns = [(made.measured, isinstance(made, AverageColumn)) for made in ways.usual.every[0].derived]
+        shapes = [tuple(map(shape_of, each.usual.every)) for each in (ways, *ways.null_counts)]
+        self._known = (*shapes, *columns)
+
+    def __hash__(self) -> int:
+        return hash(self._known)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _NullCountChoice) and self._known == other._known
+
+
+@lru_cache(maxsize=64)
+def _preferred_by_shape(choice: _NullCountChoice, about: PriceTarget) -> int | None:
+    if choice.of is None:
+        raise AssertionError("what is decided is remembered")
+    (private, ways), choice.of = choice.of, None  # the cache keeps the key, and need not keep the question
+    return _decide_null_counts(private, ways, about)
+
+
+def _decide_null_counts(private: PrivateQuery, ways: Ways, about: PriceTarget) -> int | None:
+    found = [(at, _possible_plans(private, each, about)) for at, each in enumerate(ways.null_counts)]
+    possible = [(at, plans[0]) for at, plans in found if plans]
+    best = best_null_counts([plan for _, plan in possible], _plans_by(private, ways, about)[0], about.max_loss)
+    return None if best is None else possible[best][0]
 
 
 def _possible_plans(private: PrivateQuery, ways: Ways, wish: PriceTarget) -> tuple[Plan, ...]:

@@ -140,7 +140,10 @@ def _sum_of_steps(steps: Sequence[tuple[ConsistentMarginal, int]]) -> Consistent
 
 def _once(parts: Sequence[tuple[Indices, Indices, Floats]]) -> tuple[Indices, Indices, Floats]:
     """Return every pair of a row and a cell once, with the sum of its weights, where that is not 0."""
-    rows, cells, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+    rows, cells, weights = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+    if (rows[1:] > rows[:-1]).all():  # one cell in each row: all pairs are different, and in their order
+        there = weights != 0
+        return (rows, cells, weights) if there.all() else (rows[there], cells[there], weights[there])
     pairs, places = np.unique(np.stack([rows, cells]), axis=1, return_inverse=True)
     sums = np.bincount(places.ravel(), weights=weights, minlength=pairs.shape[1])
     there = sums != 0
