@@ -20,6 +20,8 @@ class Standing(Enum):
     """No charge of it can have measured the same cells, and its caps accept the plan."""
     PAID = "paid"
     """It has paid for exactly this plan."""
+    STORED = "stored"
+    """The answer that is made again has this plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class PlanChooser:
     account: str
     engine: Engine
 
-    def standing(self, found: NamedPlans) -> Standing | None:
+    def standing(self, found: NamedPlans, stored: StoredPlanKey | None) -> Standing | None:
         """Return why the preferred plan is asked by, whatever the other plans are; None where they have to be known.
 
         All names of all plans begin in one of `beginnings`. So without a charge that begins so no plan is paid for or
@@ -38,6 +40,8 @@ class PlanChooser:
         by in any case, because names are looked for in the order of preference.
         """
         event = found.plans[0].event
+        if stored is not None:
+            return Standing.STORED if stored.is_of(found.plans[0], found.known_names[0]) else None
         if found.beginnings is None or event is None:
             return None
         paying = paying_of(self.engine, found.plans[0].cohorts)
