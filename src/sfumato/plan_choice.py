@@ -32,12 +32,12 @@ class PlanChooser:
     account: str
     engine: Engine
 
-    def standing(self, found: NamedPlans, stored: StoredPlanKey | None) -> Standing | None:
+    def standing(self, found: NamedPlans, stored: StoredPlanKey | None, key: str | None) -> Standing | None:
         """Return why the preferred plan is asked by, whatever the other plans are; None where they have to be known.
 
         All names of all plans begin in one of `beginnings`. So without a charge that begins so no plan is paid for or
         being answered, and the preferred one comes first of those that the caps accept. One that is paid for is asked
-        by in any case, because names are looked for in the order of preference.
+        by in any case, because names are looked for in the order of preference. Only the charge of a `key` is before.
         """
         event = found.plans[0].event
         if stored is not None:
@@ -46,6 +46,8 @@ class PlanChooser:
             return None
         paying = paying_of(self.engine, found.plans[0].cohorts)
         caps = self.ledger.caps_of_new(self.account, self.engine.version, found.beginnings, paying)
+        if caps is None and key is not None:
+            return None
         if caps is None:
             paid = self.ledger.is_paid(self.account, found.known_names[0], self.engine.version, event)
             return Standing.PAID if paid else None

@@ -283,11 +283,11 @@ class QueryPreparer:
         clock = clock or PlanningClock()
         target = self._price_target(price, read.query.options, paying_of(engine, read.private.cohorts))
         tables = tables_read(read.query.relation)
-        alone = key is None and (alone or price.stored_plan is not None)
+        alone = alone or price.stored_plan is not None
         found = self._plans_of(read, target, tables, alone=alone)
         clock.check()
         chooser = PlanChooser(self._ledger, self._account, engine)
-        standing = chooser.standing(found, price.stored_plan) if alone else None
+        standing = chooser.standing(found, price.stored_plan, key) if alone else None
         if standing is None and not found.complete:
             found = self._plans_of(read, target, tables)
             clock.check()
