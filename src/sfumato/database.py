@@ -20,7 +20,7 @@ from sfumato.errors import BadParameter, BudgetExhausted, PolicyChanged, Refusal
 from sfumato.granted_texts import describe_granted
 from sfumato.ledger.affordable_price import afforded
 from sfumato.ledger.cohorts import named_cohort
-from sfumato.ledger.history import HISTORY_PAGE, page_of
+from sfumato.ledger.history import HISTORY_PAGE_ENTRIES, page_of
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.one_time_grants import has_grant
 from sfumato.ledger.payer import Payer
@@ -42,12 +42,13 @@ from sfumato.refining import is_known, publish_refined
 from sfumato.rehearsal.policy import REHEARSAL_NOTE
 from sfumato.release.bounding.selection import select_bounds, selected_indices
 from sfumato.release.derivation import Derivation
+from sfumato.release.key_rounds import add_later_rounds
 from sfumato.release.noisy import NoisyResult
 from sfumato.release.publish import publish
 from sfumato.release.receipt import TIMING, Receipt
-from sfumato.release.release import Release, as_shown, exact_release, make_release
+from sfumato.release.release import Release, as_printed, exact_release, make_release
 from sfumato.release.rendering.pages import database_page
-from sfumato.release.stages import run_stages, stage_statements
+from sfumato.release.stages import read_and_publish, run_stages, stage_statements
 from sfumato.stored_answer import (
     StoredAnswer,
     answer_from_json,
@@ -56,7 +57,7 @@ from sfumato.stored_answer import (
     make_receipt,
     no_such_answer,
 )
-from sfumato.views import ViewFinder, asks_for_what_is_known, combine_again, nominal_price, sourced_quote
+from sfumato.views import ViewFinder, asks_for_what_is_known, combine_again, named_price, nominal_price, sourced_quote
 
 PAID_NOTE = "Asking costs nothing: the measurements of this answer are already paid for."
 GRANT_NOTE = "The owner has granted this question once: it is charged to the dataset, not to your own budget."
@@ -136,7 +137,7 @@ class Database:
         tell = checked_progress(progress)
         tell("plan", "")
         wanted = sql, parameters, RequestedPrice(epsilon, within, share, delta), key
-        while is_pilot(asked := self._sourced(*wanted)):
+        while is_pilot(asked := self._with_sources(*wanted)):
             self._answer(asked, None, tell)  # its numbers set the price of the next measurement
         if asked.plan.event is None:
             return self._free(asked)
@@ -170,18 +171,18 @@ class Database:
         self._check_open()
         engine, free = self.engine, RequestedPrice()
         read = self._preparation.analyse_all(questions, engine)
-        paid = [place for place, query in enumerate(read) if query.private.groups]
+        paid = [index for index, query in enumerate(read) if query.private.groups]
         price = workload_price(RequestedPrice(epsilon, within, share, delta), weights, len(read), paid)
         found: dict[int, Release] = {}
         if paid:
-            asked = self._preparation.prepare_workload([read[place] for place in paid], price, key, engine)
+            asked = self._preparation.prepare_workload([read[index] for index in paid], price, key, engine)
             if asked.plan.event is not None:
                 found = dict(zip(paid, self._answer(asked, key, tell), strict=True))
         return [
-            found[place]
-            if place in found
+            found[index]
+            if index in found
             else self._free(self._preparation.prepare_analysed(query, free, None, engine))
-            for place, query in enumerate(read)
+            for index, query in enumerate(read)
         ]
 
     def _answer(self, asked: Prepared, key: str | None, tell: Progress) -> list[Release]:
@@ -207,8 +208,8 @@ class Database:
             wanted = asked.plan.private, asked.price_target, refusal, asked.paying
             failure = afforded(self.payer.ledger, self.account, *wanted)
         else:
-            shown = self._shown(asked, *fresh[0]) if fresh else self._open_stored(asked, stored)
-            return [replace(one, repeated=not fresh) for one in shown]
+            shown = self._make_releases(asked, *fresh[0]) if fresh else self._open_stored(asked, stored)
+            return [replace(answer, repeated=not fresh) for answer in shown]
         raise failure  # with what the rest of the budget would buy
 
     def explain(
@@ -228,7 +229,7 @@ class Database:
         With `household` it also says what so many people lose together.
         """
         price = RequestedPrice(epsilon, within, share, delta)
-        asked = self._sourced(sql, parameters, price)
+        asked = self._with_sources(sql, parameters, price)
         plan = asked.plan if asked.known is None else asked.known.plan
         quote = make_quote(plan, self._shared.truncation_bounds(asked.engine.version), self.policy.budget.truncation)
         quote = piloted_quote(sourced_quote(asked, quote, self.payer.ledger, self.account), asked)
@@ -259,7 +260,7 @@ class Database:
     ) -> tuple[PlannedStatement, ...]:
         """Show the data owner the statements that read the bounded copy for a question. No private data is read."""
         self.require_owner("see statements", "They name the tables of the bounded copy, which only the owner may see.")
-        asked = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta))
+        asked = self.prepare(sql, parameters, named_price(RequestedPrice(epsilon, within, share, delta), self.policy))
         return stage_statements(asked.plan, lambda plan: asked.engine.statements(asked.engine.prepare(plan)))
 
     def prepare(self, sql: str, parameters: object, price: RequestedPrice, key: str | None = None) -> Prepared:
@@ -339,7 +340,7 @@ class Database:
         every = paying_of(self.engine, shown=self._preparation.shows_cohorts)
         return self.payer.ledger.budget(self.account, named_cohort(cohort, every))
 
-    def history(self, limit: object = HISTORY_PAGE, before: object = None) -> tuple[Entry, ...]:
+    def history(self, limit: object = HISTORY_PAGE_ENTRIES, before: object = None) -> tuple[Entry, ...]:
         """Return what was charged to this account, newest first: at most `limit` entries older than entry `before`."""
         self._check_open()
         return self.payer.ledger.history(self.account, *page_of(limit, before))
@@ -408,7 +409,7 @@ class Database:
         """Show a notebook what can be asked: the tables with their columns, and what is left."""
         return database_page(self.visible_policy, self.account, None if self._closed else self.budget())
 
-    def _sourced(self, sql: str, parameters: object, price: RequestedPrice, key: str | None = None) -> Prepared:
+    def _with_sources(self, sql: str, parameters: object, price: RequestedPrice, key: str | None = None) -> Prepared:
         """Return a question with what answers it: kept measurements where they are as exact as it asks, or its own."""
         return source_within(sql, parameters, price, key, self.engine, self._finder, self.account, self.policy)
 
@@ -423,7 +424,7 @@ class Database:
         receipt = replace(new, loss=known.plan.loss, rests_on=known.rests_on)
         release = make_release(known.plan, known.noisy, receipt, evaluate, self._truncation_bounds(asked, receipt))
         noted = release.noted.after([f"Free: from your answer of {known.when}."])
-        return self._marked(replace(release, repeated=True, noted=noted))
+        return self._mark_release(replace(release, repeated=True, noted=noted))
 
     def _receipt(
         self, asked: Prepared, name: str, charge: Charge | None = None, noisy: NoisyResult | None = None
@@ -431,19 +432,18 @@ class Database:
         return make_receipt(asked, name, self.payer, self.policy, self.timing, charge, noisy)
 
     def _open_stored(self, asked: Prepared, stored: str) -> list[Release]:
-        return self._shown(asked, *answer_from_json(stored, asked))
+        return self._make_releases(asked, *answer_from_json(stored, asked))
 
-    def _shown(self, asked: Prepared, noisy: NoisyResult, receipt: Receipt) -> list[Release]:
-        bounds = self._truncation_bounds(asked, receipt)
-        named = receipt.cohorts if asked.shows_cohorts else ()  # as this account may name them
+    def _make_releases(self, asked: Prepared, noisy: NoisyResult, receipt: Receipt) -> list[Release]:
+        bounds, named = self._truncation_bounds(asked, receipt), receipt.cohorts if asked.shows_cohorts else ()
         receipt, plans = replace(receipt, units=asked.units, cohorts=named), asked.outcomes
         if receipt.rests_on:
             combined = combine_again(asked, noisy, receipt.rests_on, self._finder)
             plans, noisy = (combined.plan,), combined.noisy
         made = [make_release(plan, noisy, receipt, evaluate, bounds) for plan in plans]
-        return [self._marked(with_goal_note(release, asked)) for release in made]
+        return [self._mark_release(with_goal_note(release, asked)) for release in made]
 
-    def _marked(self, release: Release) -> Release:
+    def _mark_release(self, release: Release) -> Release:
         notes = (*((REHEARSAL_NOTE,) if self.rehearsal else ()), *budget_notes(self.policy))
         return replace(release, noted=release.noted.after(notes))
 
@@ -458,9 +458,9 @@ class Database:
         receipt, plan = self._receipt(asked, fresh_id(self.payer.source)), asked.plan
         if plan.groups:
             noisy = publish(plan, asked.engine.run(asked.job), self.payer.source)
-            return self._marked(make_release(plan, noisy, receipt, evaluate))
-        facts, columns = as_shown(plan.private, asked.engine.query_public(plan.private.outcome))
-        return self._marked(exact_release(plan.private.names, facts, columns, receipt, plan.private.notes))
+            return self._mark_release(make_release(plan, noisy, receipt, evaluate))
+        facts, columns = as_printed(plan.private, asked.engine.query_public(plan.private.outcome))
+        return self._mark_release(exact_release(plan.private.names, facts, columns, receipt, plan.private.notes))
 
     def require_owner(self, what: str, why: str = _SOURCE_IS_THE_OWNERS) -> None:
         """Refuse an analyst's handle: for tools that show what only the data owner may see."""
@@ -479,16 +479,16 @@ class Database:
 
 def _noisy(asked: Prepared, source: Source, tell: Progress) -> NoisyResult:
     """Read, and add noise. Nothing exact goes on: all of it is freed here, before the outcome's time is waited for."""
+    run = partial(read_and_publish, asked.engine, source)
     if asked.plan.private.first:
-        engine = asked.engine  # one stage after the other: what is measured first is noisy before it is used
-        return run_stages(asked.plan, lambda stage: publish(stage, engine.run(engine.prepare(stage)), source), evaluate)
+        return run_stages(asked.plan, run, evaluate)  # what is measured first is noisy before it is used
     histograms = asked.engine.run_selection(asked.job)  # exact, secret; none where the question selects no bound
     selected = select_bounds(asked.plan, histograms, source)  # noisy, and the bounds that they suggest
     aggregates = asked.engine.run(asked.job, selected_indices(selected), histograms)  # exact integers, clipped, secret
     tell("noise", "")
     if asked.refinement is not None:
         return publish_refined(asked.plan, aggregates, asked.refinement, source)
-    return publish(asked.plan, aggregates, source, selected)  # noise and thresholds
+    return add_later_rounds(asked.plan, publish(asked.plan, aggregates, source, selected), run)  # noise, thresholds
 
 
 if not TYPE_CHECKING:

@@ -55,7 +55,7 @@ _MAX_MARGIN_RATIO = Fraction(98, 100)
 _MARGIN_RATIOS = tuple(Fraction(number, 1000) for number in (1000, 995, 985, 970, 940, 900))
 """Which parts of the best wider margin are tried for a fresh measurement: margins of integer noise come in steps."""
 
-Column = tuple[str, str]
+ColumnKey = tuple[str, str]
 """A measurement, by the label of its group and its name."""
 
 
@@ -87,8 +87,8 @@ class ViewFinder:
         """Return the views of each group of a plan, by its label; empty where some group has none."""
         words = words_of(measured)
         found = {}
-        for place, group in enumerate(plan.groups):
-            wanted = measured.signature_at(place)
+        for index, group in enumerate(plan.groups):
+            wanted = measured.signature_at(index)
             views = list(self._views(group, wanted, words, engine)) if wanted is not None and _is_plain(group) else []
             if not views:
                 return {}
@@ -97,7 +97,7 @@ class ViewFinder:
 
     def named(self, plan: Plan, words: str, engine: Engine, receipts: Sequence[str]) -> dict[str, list[StoredGroup]]:
         """Return the views with these receipts, which an answer rests on."""
-        entries = [entry for one in receipts if (entry := self.ledger.settled(one)) is not None]
+        entries = [entry for receipt in receipts if (entry := self.ledger.settled(receipt)) is not None]
         return {
             group.group.label: [
                 view
@@ -113,7 +113,7 @@ class ViewFinder:
         flow = cache(partial(CanonicalFlow, group.group.rows))  # few kept signatures need it
         for account in accounts:
             for question, receipt in self.ledger.charges_of_family(account, engine.version, family):
-                if not any(_may_answer(one, wanted, flow) for one in views_in(question)):
+                if not any(_may_answer(stored_view, wanted, flow) for stored_view in views_in(question)):
                     continue
                 entry = self.ledger.settled(receipt, account)
                 for view in () if entry is None else self._of_entry(group, flow(), words, entry, engine):
@@ -155,7 +155,7 @@ class ViewFinder:
 
 def _is_plain(group: GroupPlan) -> bool:
     """Whether all columns of a group have bars for weighted sums in the place of their measurements."""
-    return all(isinstance(one, CountColumn | SumColumn | AverageColumn) for one in group.derived)
+    return all(isinstance(output, CountColumn | SumColumn | AverageColumn) for output in group.derived)
 
 
 def _same_rows(asked: GroupPlan, flow: CanonicalFlow, known: ViewSignature, words: str) -> bool:
@@ -167,11 +167,11 @@ def _may_answer(known: ViewSignature | None, wanted: ViewSignature, flow: Callab
     """Whether a stored signature is worth a closer look."""
     if known is None or known.base != wanted.base or not known.conditions <= wanted.conditions:
         return False
-    if any(combination(one, known.sums) is None for one in wanted.sums):
+    if any(combination(total, known.sums) is None for total in wanted.sums):
         return False
     needed = set(wanted.leaves)
     for token, made in flow().conditions.items():
-        if not any(token.startswith(one) for one in known.conditions):
+        if not any(token.startswith(condition) for condition in known.conditions):
             expanded = flow().expanded(*made)
             needed |= set() if expanded is None else {name[:TOKEN_CHARS] for _, name in columns_read(expanded)}
     return needed <= known.leaves
@@ -186,7 +186,7 @@ def _factors(
         parts = None if terms is None else combination(terms, known)
         if parts is None:
             return None
-        found[name] = {names[place]: factor for place, factor in parts.items()}
+        found[name] = {names[index]: factor for index, factor in parts.items()}
     return found
 
 
@@ -210,7 +210,7 @@ def derive(plan: Plan, views: Mapping[str, Sequence[StoredGroup]], own: NoisyRes
         found = list(zip(labels, views.get(group.group.label, ()), strict=True))
         shown = shown_cells(table)
         if found:
-            derived += [_weighted(group, name, found, shown, own is not None) for name in _names(group)]
+            derived += [_weighted_measurement(group, name, found, shown, own is not None) for name in _names(group)]
     made = replace(shape, groups=tuple(groups), derived=tuple(derived))
     if own is None:
         events = tuple(entry.event for entry in rests_on.values() if entry.event is not None)
@@ -236,10 +236,10 @@ def from_views(asked: Prepared, finder: ViewFinder, *, at_any_accuracy: bool = F
         return replace(asked, known=known)
     if asked.plan.tables:
         return asked  # its own groups are combined with each other
-    return _cheaper(asked, views, finder) if asked.price_target.within else _combined(asked, views)
+    return _cheaper(asked, views, finder) if asked.price_target.within else _combine(asked, views)
 
 
-def _combined(asked: Prepared, views: Mapping[str, Sequence[StoredGroup]]) -> Prepared:
+def _combine(asked: Prepared, views: Mapping[str, Sequence[StoredGroup]]) -> Prepared:
     """Return a question whose fresh numbers are combined with kept ones, where that makes a difference."""
     found = derive(asked.plan, views, unmeasured(asked.plan))
     alone = _margins_alone(asked.plan)
@@ -303,6 +303,13 @@ def nominal_price(policy: Policy) -> RequestedPrice:
     return RequestedPrice(min(Fraction(1), policy.budget.epsilon))
 
 
+def named_price(price: RequestedPrice, policy: Policy) -> RequestedPrice:
+    """Return a price as it was said; where none was, one that plans a question which is not charged."""
+    if any(one is not None for one in (price.epsilon, price.within, price.share)):
+        return price
+    return replace(nominal_price(policy), delta=price.delta)
+
+
 def not_known(fresh: Prepared) -> NotKnown:
     """Refuse a question that was asked for what is known, with the price of a fresh answer."""
     quote = make_quote(fresh.plan)
@@ -338,14 +345,14 @@ def _used_receipts(asked: Prepared, ledger: Ledger, account: str) -> tuple[str, 
     stored = asked.kept
     if stored is None and asked.paid:
         names = (asked.fingerprint, *asked.names.older)
-        stored = next(filter(None, (ledger.stored(account, one, asked.engine.version) for one in names)), None)
+        stored = next(filter(None, (ledger.stored(account, name, asked.engine.version) for name in names)), None)
     return () if stored is None else (receipt_from_json(json.loads(stored)["receipt"]).id,)
 
 
 def free_text(release: Release, entry: Callable[[str], Entry | None]) -> str:
     """Say that an answer was paid for before, and when; `entry` finds charges of this account, and no others."""
     entries = [entry(receipt) for receipt in (release.receipt.id, *release.receipt.rests_on)]
-    found = [one for one in entries if one is not None]
+    found = [item for item in entries if item is not None]
     own = found[:1] if entries[0] is not None else found
     return f"free: from your answer of {days_of(own)}" if own else "free: from an earlier answer"
 
@@ -358,12 +365,15 @@ def is_as_exact(known: Derivation, plan: Plan, within: Sequence[tuple[str, Fract
     return all(known.margins[name] <= margin for name, margin in _margins_alone(plan).items())
 
 
-def _margins_alone(plan: Plan) -> dict[Column, int]:
+def _margins_alone(plan: Plan) -> dict[ColumnKey, int]:
     """Return how far what a plan measures may be off, without kept numbers: sums of steps in the place of steps."""
-    found: dict[Column, int] = {}
+    found: dict[ColumnKey, int] = {}
     for group in plan.groups:
-        inside = {one.steps[0] for one in group.sums}
-        names = [*(one.name for one in group.measured if one.name not in inside), *(one.name for one in group.sums)]
+        inside = {total.steps[0] for total in group.sums}
+        names = [
+            *(measurement.name for measurement in group.measured if measurement.name not in inside),
+            *(total.name for total in group.sums),
+        ]
         margins = {(group.group.label, name): step_margin(group, name) for name in names}
         found |= {name: margin for name, margin in margins.items() if margin is not None}
     return found
@@ -372,7 +382,7 @@ def _margins_alone(plan: Plan) -> dict[Column, int]:
 def column_margins(known: Derivation) -> dict[str, Fraction]:
     """Return how far the columns of an answer may be off that are derived numbers and nothing else."""
     plan, found = known.plan, dict[str, Fraction]()
-    derived = {(group.group.label, one.name): one for group in plan.groups for one in group.derived}
+    derived = {(group.group.label, output.name): output for group in plan.groups for output in group.derived}
     for name, origin in zip(plan.private.names, origins(plan.private), strict=True):
         source = shown_unchanged(origin, derived)
         one = None if source is None else derived[source]
@@ -406,19 +416,19 @@ def days_of(entries: Iterable[Entry]) -> str:
 
 
 def _names(group: GroupPlan) -> list[str]:
-    return [one.name for one in group.measured]
+    return [measurement.name for measurement in group.measured]
 
 
-def _weighted(
+def _weighted_measurement(
     group: GroupPlan, name: str, views: Sequence[tuple[str, StoredGroup]], shown: Sequence[int], with_own: bool
 ) -> DerivedMeasurement:
-    own = next(one for one in group.measured if one.name == name)
-    variances = [_variances(view, name) for _, view in views]
+    own = next(measurement for measurement in group.measured if measurement.name == name)
+    variances = [_cell_variances(view, name) for _, view in views]
     fresh = moments_of(own.mechanism)[0] if with_own else None
-    parts: dict[Column, tuple[list[int], list[int], list[float]]] = {}
+    parts: dict[ColumnKey, tuple[list[int], list[int], list[float]]] = {}
     known: dict[tuple[float, ...], list[float]] = {}
-    for row, place in enumerate(shown):
-        each = (*(one[row] for one in variances), *(() if fresh is None else (fresh,)))
+    for row, index in enumerate(shown):
+        each = (*(variance[row] for variance in variances), *(() if fresh is None else (fresh,)))
         weights = known.get(each)
         if weights is None:
             weights = known[each] = _inverse_shares(each)
@@ -431,13 +441,13 @@ def _weighted(
         if fresh is not None:
             rows, cells, values = parts.setdefault((group.group.label, name), ([], [], []))
             rows.append(row)
-            cells.append(place)
+            cells.append(index)
             values.append(weights[-1])
     listed = tuple(WeightedCells(*at, tuple(r), tuple(c), tuple(w)) for at, (r, c, w) in parts.items())
     return DerivedMeasurement(group.group.label, name, listed)
 
 
-def _variances(view: StoredGroup, name: str) -> list[float]:
+def _cell_variances(view: StoredGroup, name: str) -> list[float]:
     """Return the variance of an asked measurement in every asked cell, from the kept cells that add up to it."""
     laws = {one.name: one.mechanism for one in view.group.measured}
     of_one = sum(factor**2 * moments_of(laws[part])[0] for part, factor in view.factors[name].items())
@@ -461,15 +471,18 @@ def _without_rest(group: GroupPlan) -> GroupPlan:
 def _empty(group: GroupPlan) -> NoisyGroup:
     """Return the cells of a group that is not measured."""
     keys = group.group.all_cells()
-    return NoisyGroup(keys, tuple((one.name, (0,) * len(keys)) for one in group.measured))
+    return NoisyGroup(keys, tuple((measurement.name, (0,) * len(keys)) for measurement in group.measured))
 
 
-def _margins(plan: Plan, noisy: NoisyResult) -> dict[Column, Fraction]:
+def _margins(plan: Plan, noisy: NoisyResult) -> dict[ColumnKey, Fraction]:
     cells = measured_cells(plan, noisy)
-    sizes = {group.group.label: len(shown_cells(one)) for group, one in zip(plan.groups, noisy.groups, strict=True)}
+    sizes = {
+        group.group.label: len(shown_cells(noisy_group))
+        for group, noisy_group in zip(plan.groups, noisy.groups, strict=True)
+    }
     found = {}
-    names = [(one.label, one.name) for one in plan.derived]
-    names += [(group.group.label, one.name) for group in plan.groups if group.derived for one in group.sums]
+    names = [(output.label, output.name) for output in plan.derived]
+    names += [(group.group.label, total.name) for group in plan.groups if group.derived for total in group.sums]
     for label, name in names:
         rows = sizes[label]
         form = Affine(cells, np.zeros(rows), *cells.entries(label, name, rows))

@@ -175,7 +175,7 @@ FINDINGS: tuple[Bug, ...] = (
         "files",
         (
             "engines/duckdb/column.py",
-            "CASE WHEN regexp_full_match({value}, '{_WHOLE}') THEN CAST({whole_number} AS VARCHAR) END",
+            "CASE WHEN regexp_full_match({value}, '{_WHOLE_NUMBER}') THEN CAST({whole_number} AS VARCHAR) END",
             "CAST(TRY_CAST(round(TRY_CAST({value} AS DOUBLE)) AS HUGEINT) AS VARCHAR)",
         ),
     ),
@@ -335,6 +335,6 @@ FINDINGS: tuple[Bug, ...] = (
     planned(
         "what people have above a level is added up below it",
         "tests/engines/test_candidate_bounds.py",
-        ("engines/sql/bounding/selection.py", "part = part_at_bound(place, ", "part = whole or part_at_bound(place, "),
+        ("engines/sql/bounding/selection.py", "part = part_at_bound(index, ", "part = whole or part_at_bound(index, "),
     ),
 )

@@ -9,7 +9,7 @@ NUMBERS2_BUGS: tuple[Bug, ...] = (
     planned(
         "a refined vector is charged for every measurement",
         _REUSED,
-        ("refining.py", "(together if one.name in group.vector else events)", "events"),
+        ("refining.py", "(together if measurement.name in group.vector else events)", "events"),
     ),
     planned(
         "how an earlier version measured decides what is exact enough",
@@ -60,6 +60,6 @@ NUMBERS2_BUGS: tuple[Bug, ...] = (
     planned(
         "a limit of different values far above the others needs no more than the next",
         "tests/mechanisms/test_matched_count.py",
-        ("mechanisms/matched_count.py", "/ _FALSE_LIMIT_FACTOR**place, least)", ", least)"),
+        ("mechanisms/matched_count.py", "/ _FALSE_LIMIT_FACTOR**index, least)", ", least)"),
     ),
 )

@@ -5,7 +5,7 @@ from sfumato.dashboards.dashboard import DashboardTile
 from sfumato.release.release import Release
 from sfumato.release.rendering.escaping import for_html
 from sfumato.release.rendering.svg import chart_svg, noisy_columns
-from sfumato.release.rendering.table import shown_value
+from sfumato.release.rendering.table import format_value
 
 MAX_TILE_ROWS = 200
 """Maximum number of rows of a table on the page."""
@@ -73,8 +73,8 @@ def _one_number(release: Release) -> str:
 def _table(release: Release) -> str:
     head = "".join(f"<th>{for_html(name)}</th>" for name in release.columns)
     rows = "".join(
-        "<tr>" + "".join(f"<td>{for_html(_cell(release, place, name))}</td>" for name in release.columns) + "</tr>"
-        for place in range(min(len(release), MAX_TILE_ROWS))
+        "<tr>" + "".join(f"<td>{for_html(_cell(release, index, name))}</td>" for name in release.columns) + "</tr>"
+        for index in range(min(len(release), MAX_TILE_ROWS))
     )
     cut = f"<p class=note>The first {MAX_TILE_ROWS} rows.</p>" if len(release) > MAX_TILE_ROWS else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{cut}"
@@ -84,7 +84,7 @@ def _cell(release: Release, place: int, name: str) -> str:
     ends = release.intervals()[place][name]
     interval = ends if isinstance(ends, tuple) else None
     marked = release.marks()[place].get(name, False)
-    return shown_value(release.rows()[place][name], interval, marked=marked)
+    return format_value(release.rows()[place][name], interval, marked=marked)
 
 
 def _receipts(answered: AnsweredDashboard) -> str:

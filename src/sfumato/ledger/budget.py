@@ -59,8 +59,8 @@ class Budget:
 
 def budget_of_cohort(budget: Budget, cohort: object) -> Budget:
     """Return the budget of one cohort, or refuse a name that no cohort has."""
-    if cohort in budget.cohorts:
-        return budget.cohorts[str(cohort)]
+    if isinstance(cohort, str) and cohort in budget.cohorts:
+        return budget.cohorts[cohort]
     raise BadParameter(
         f"{quote_value(cohort)} is not a cohort.",
         f"Cohorts of this account are: {', '.join(list(budget.cohorts)[:_MAX_LISTED_COHORTS]) or 'none'}.",
@@ -70,7 +70,7 @@ def budget_of_cohort(budget: Budget, cohort: object) -> Budget:
 
 def cohorts_text(cohorts: Mapping[str, Budget]) -> str:
     """Return the share that each cohort has used, the fullest first; the numbers above are of that one."""
-    listed = sorted(cohorts.items(), key=lambda one: -one[1].used)[:_MAX_LISTED_COHORTS]
+    listed = sorted(cohorts.items(), key=lambda entry: -entry[1].used)[:_MAX_LISTED_COHORTS]
     more = f"; {len(cohorts) - len(listed):,} more" if len(listed) < len(cohorts) else ""
     return "cohorts    " + "; ".join(f"{name} {percent_up(budget.used)}" for name, budget in listed) + more
 

@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from sfumato.errors import BadParameter, NotFound, NotGranted, UnknownName
 from sfumato.exact import decimal_rational, probability
-from sfumato.ledger.history import HISTORY_PAGE
+from sfumato.ledger.history import HISTORY_PAGE_ENTRIES
 from sfumato.ledger.ledger import Entry
 from sfumato.release.receipt import Receipt
 from sfumato.release.release import Release
@@ -56,8 +56,9 @@ async def ask(request: Request) -> Response:
 
     receipt, content = await gate.ask(caller, question.sql, render, key=_key(request), **question.price)
     if form == "json":
-        return counted_reply(request, content)
-    reply = file_reply(request, content, form, f"{file_name(gate.policy.name)}-{receipt.id[:12]}")
+        reply = counted_reply(request, content)
+    else:
+        reply = file_reply(request, content, form, f"{file_name(gate.policy.name)}-{receipt.id[:12]}")
     reply.headers["sfumato-receipt"] = receipt.id
     reply.headers["sfumato-epsilon"], reply.headers["sfumato-delta"] = (
         str(receipt.loss.epsilon),
@@ -104,8 +105,11 @@ async def explain(request: Request) -> Response:
 
 
 async def budget(request: Request) -> Response:
-    """Show what may be spent, was spent, and is left."""
-    return json_reply(budget_document(await gate_of(request).budget(caller_of(request))))
+    """Show what may be spent, was spent, and is left, and the price of a question that names none."""
+    gate, caller = gate_of(request), caller_of(request)
+    document = budget_document(await gate.budget(caller))
+    price = gate.database(caller).policy.default_price(caller.account)
+    return json_reply(document if price is None else {**document, "price": price})
 
 
 async def history(request: Request) -> Response:
@@ -121,7 +125,7 @@ async def history(request: Request) -> Response:
 
 def history_page(request: Request) -> tuple[int, int | None]:
     """Return which page of the history a request names."""
-    limit = _positive(request, "limit", HISTORY_PAGE) or HISTORY_PAGE
+    limit = _positive(request, "limit", HISTORY_PAGE_ENTRIES) or HISTORY_PAGE_ENTRIES
     if limit > MAX_HISTORY_ENTRIES:
         raise BadParameter(
             f"limit = {limit} is more than {MAX_HISTORY_ENTRIES:,}.",

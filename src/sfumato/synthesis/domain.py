@@ -90,7 +90,7 @@ class Choices:
 
     def codes(self, values: Sequence[object]) -> Codes:
         """Return the cell of each value; whatever is not declared is absent."""
-        places = {value: place for place, value in enumerate(self.values)}
+        places = {value: index for index, value in enumerate(self.values)}
         return np.array([_look_up(places, value) for value in values], dtype=np.int64).reshape(len(values))
 
     def label(self, cell: int) -> str:
@@ -244,7 +244,7 @@ class Nullable:
         return self.present.arrow
 
 
-Column = Choices | Continuum | Stepped | Nullable
+ColumnDomain = Choices | Continuum | Stepped | Nullable
 """What one column can hold; each has a name, a size (its cells), and an Arrow type."""
 
 _ARROW = {

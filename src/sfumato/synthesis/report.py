@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from sfumato.release.rendering.escaping import for_html
-from sfumato.synthesis.domain import Column, Floats
+from sfumato.synthesis.domain import ColumnDomain, Floats
 from sfumato.synthesis.model import information
 from sfumato.synthesis.rows import count_rows, distance
 from sfumato.synthesis.synthetic import Synthetic
@@ -30,7 +30,7 @@ td,th{padding:3px 12px 3px 0;text-align:right;border-bottom:1px solid #eef1f4}
 td:first-child,th:first-child{text-align:left}svg text{font:11px system-ui,sans-serif;fill:#5b6875}
 .key{display:inline-block;width:12px;height:12px;border-radius:2px;vertical-align:-1px;margin:0 4px 0 12px}
 """
-_MEASURED, _ROWS = "#9aa7b4", "#2b6cb0"
+_MEASURED_COLOUR, _ROWS = "#9aa7b4", "#2b6cb0"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +72,7 @@ def page(synthetic: Synthetic, title: str) -> str:
             f"<title>{_shown_text(title)}, synthetic</title><style>{_STYLE}</style></head><body>",
             *_head(synthetic, title, count),
             "<h2>Columns</h2>",
-            f'<p><span class="key" style="background:{_MEASURED}"></span>measured, with its 95 % margin'
+            f'<p><span class="key" style="background:{_MEASURED_COLOUR}"></span>measured, with its 95 % margin'
             f'<span class="key" style="background:{_ROWS}"></span>synthetic rows</p>',
             '<div class="grid">',
             *(_column_section(column, synthetic, rows) for column, rows in singles),
@@ -96,7 +96,7 @@ def _head(synthetic: Synthetic, title: str, count: int) -> list[str]:
     ]
 
 
-def _column_section(column: Column, synthetic: Synthetic, rows: Floats) -> str:
+def _column_section(column: ColumnDomain, synthetic: Synthetic, rows: Floats) -> str:
     marginal = synthetic.marginal(column.name)
     shown = min(column.size, _MAX_BARS)
     measured, margin = _merge_cells(marginal.counts, shown), marginal.margin * float(np.sqrt(column.size / shown))
@@ -126,7 +126,7 @@ def _bars(measured: Floats, margin: float, rows: Floats, labels: list[str]) -> s
     parts = [f'<svg width="{width + 20:.0f}" height="{height + base:.0f}" role="img">']
     for cell in range(cells):
         left = cell * slot
-        for number, (value, colour) in enumerate(((measured[cell], _MEASURED), (rows[cell], _ROWS))):
+        for number, (value, colour) in enumerate(((measured[cell], _MEASURED_COLOUR), (rows[cell], _ROWS))):
             tall = max(value, 0.0) / top * height
             x = left + slot * (0.1 + 0.4 * number)
             parts.append(
@@ -148,7 +148,7 @@ def _label(label: str, x: float, y: float, turned: bool) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle">{_shown_text(label)}</text>'
 
 
-def _pair_sections(pairs: list[_Pair], columns: dict[str, Column]) -> list[str]:
+def _pair_sections(pairs: list[_Pair], columns: dict[str, ColumnDomain]) -> list[str]:
     if not pairs:
         return []
     found = ["<h2>Pairs</h2>", "<p>The pairs that tell most about each other, measured on the left, rows on the right."]

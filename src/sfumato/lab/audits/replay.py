@@ -32,6 +32,7 @@ from sfumato.lab.generators.seeded import Seeded
 from sfumato.lab.generators.seeded_random import SeededDice
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.key_rounds import KeyRounds
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
@@ -53,13 +54,13 @@ NAME = "replay"
 QUERY_EPSILON = 1
 """The epsilon of every question."""
 _MAX_COMPOSED_EVENTS = 2
-_RECORDED = (Laplace, Gaussian, MaxNorm, OptimalSelection, RenyiSelection, CountedKeys, TopList)
+_RECORDED_MECHANISMS = (Laplace, Gaussian, MaxNorm, OptimalSelection, RenyiSelection, CountedKeys, TopList)
 _SELECTIONS = (OptimalSelection, RenyiSelection, CountedKeys, TopList)
-_WHOLE = (Quantiles, MatchedCount, Meetings, SpelledList)
+_UNOPENED_MECHANISMS = (Quantiles, MatchedCount, Meetings, SpelledList)
 """Mechanisms recorded as one call; the noise they draw inside is not recorded."""
 
 RecordedSelection = OptimalSelection | RenyiSelection | CountedKeys | TopList
-Mechanism = Laplace | Gaussian | MaxNorm | RecordedSelection
+RecordedMechanism = Laplace | Gaussian | MaxNorm | RecordedSelection
 Vector = dict[tuple[KeyValue, ...], int]
 """An integer for each cell, by its keys."""
 
@@ -68,7 +69,7 @@ Vector = dict[tuple[KeyValue, ...], int]
 class MechanismCall:
     """One use of a mechanism: what it was given and what it drew; a selection draws nothing here."""
 
-    mechanism: Mechanism
+    mechanism: RecordedMechanism
     values: tuple[int, ...]
     noise: tuple[int, ...]
 
@@ -85,13 +86,12 @@ class Recording:
     """Of each group, what the buckets of everything that is chosen hold, by the cell's keys and the bucket."""
 
     @property
-    def expected(self) -> list[Mechanism]:
+    def expected(self) -> list[RecordedMechanism]:
         """The mechanisms that the plan names, in the order in which they are used."""
-        mechanisms: list[Mechanism] = []
+        mechanisms: list[RecordedMechanism] = []
         for group in self.plan.groups:
-            mechanisms += (
-                [] if group.selection is None or isinstance(group.selection, SpelledList) else [group.selection]
-            )
+            selection = group.selection.rounds[0] if isinstance(group.selection, KeyRounds) else group.selection
+            mechanisms += [] if selection is None or isinstance(selection, SpelledList) else [selection]
             mechanisms += [mechanism for mechanism, _ in _mechanisms_in_order(group)]
         return mechanisms
 
@@ -125,7 +125,7 @@ def _held_vector(group: GroupAggregates, held: Held) -> Vector:
 def recording() -> Iterator[list[MechanismCall]]:
     """Write down every call of a mechanism that draws from a source of its own, not from a metered one."""
     calls: list[MechanismCall] = []
-    originals: dict[type, Any] = {kind: kind.release for kind in (*_RECORDED, *_WHOLE)}
+    originals: dict[type, Any] = {kind: kind.release for kind in (*_RECORDED_MECHANISMS, *_UNOPENED_MECHANISMS)}
     inside: list[object] = []
 
     def _selected(self: RecordedSelection, values: object, source: Source) -> Any:
@@ -150,9 +150,9 @@ def recording() -> Iterator[list[MechanismCall]]:
             inside.pop()
 
     try:
-        for kind in _RECORDED:
+        for kind in _RECORDED_MECHANISMS:
             setattr(kind, "release", _selected if kind in _SELECTIONS else _noised)  # noqa: B010
-        for whole in _WHOLE:
+        for whole in _UNOPENED_MECHANISMS:
             setattr(whole, "release", _whole)  # noqa: B010
         yield calls
     finally:
@@ -210,15 +210,15 @@ def _vector_alarms(
 ) -> Iterator[str]:
     """Report where the measurements of a vector moved further together than one of them may alone."""
     together = shared + sum(
-        Fraction(sum(moved[one.name]), one.sensitivity.l1)
-        for one in group.measured
-        if one.name in group.vector and not isinstance(one.mechanism, MaxNormPart)
+        Fraction(sum(moved[measurement.name]), measurement.sensitivity.l1)
+        for measurement in group.measured
+        if measurement.name in group.vector and not isinstance(measurement.mechanism, MaxNormPart)
     )
     if together > distance:
         yield f"{', '.join(group.vector)} moved together by {float(together):g} times what is declared for one of them"
 
 
-def _is_priced_at_delta(mechanism: Mechanism) -> bool:
+def _is_priced_at_delta(mechanism: RecordedMechanism) -> bool:
     noise = mechanism.noise if isinstance(mechanism, CountedKeys | TopList) else mechanism
     return isinstance(noise, Gaussian | RenyiSelection)
 
@@ -245,8 +245,8 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
         for mechanism, several in _mechanisms_in_order(group):
             first, second = next(mine), next(theirs)
             vectors = _vector(first_keys, first), _vector(second_keys, second)
-            for place, measured in enumerate(several):
-                one_of_them, other_one = (_slice_vector(vector, place, len(several)) for vector in vectors)
+            for index, measured in enumerate(several):
+                one_of_them, other_one = (_slice_vector(vector, index, len(several)) for vector in vectors)
                 moves = _differences_by_key(one_of_them, other_one)
                 if isinstance(group.selection, TopList):  # here all cells pass, and only so many are released
                     moves = sorted(moves, reverse=True)[: group.selection.chosen * _width(first_keys, first)]
@@ -294,14 +294,14 @@ def cross_unit_alarms(
         yield "the key frequency changed by more than one person can change it"
     for crowd in range(MIN_KEY_FREQUENCY, max(MIN_KEY_FREQUENCY, most) + 2):
         pairs = zip(mechanism.meetings(first, crowd), mechanism.meetings(second, crowd), strict=True)
-        moved, declared = sum(abs(one - other) for one, other in pairs), mechanism.noise(crowd).sensitivity
+        moved, declared = sum(abs(left - other) for left, other in pairs), mechanism.noise(crowd).sensitivity
         if moved > declared * distance:
             yield f"cross-unit counts changed by {moved} at a key frequency of {crowd}, and {declared} is declared"
 
 
-def _mechanisms_in_order(group: GroupPlan) -> list[tuple[Mechanism, tuple[PlannedMeasurement, ...]]]:
+def _mechanisms_in_order(group: GroupPlan) -> list[tuple[RecordedMechanism, tuple[PlannedMeasurement, ...]]]:
     """Return the mechanisms of a group in the order in which they are used, each with what it is used for."""
-    used: list[tuple[Mechanism, tuple[PlannedMeasurement, ...]]] = []
+    used: list[tuple[RecordedMechanism, tuple[PlannedMeasurement, ...]]] = []
     for measurement in group.measured_after_selection:
         if not isinstance(measurement.mechanism, MaxNormPart):
             used.append((measurement.mechanism, (measurement,)))
@@ -360,7 +360,7 @@ def _measurement(measured: PlannedMeasurement, moves: list[int], distance: int) 
 
 
 def _selection(
-    selection: RecordedSelection, first: MechanismCall, second: MechanismCall, distance: int
+    selection: RecordedSelection | KeyRounds, first: MechanismCall, second: MechanismCall, distance: int
 ) -> Iterator[str]:
     """The cells come in the engine's order: compare the largest with the largest, and so on; no cell holds nothing.
 
@@ -409,12 +409,12 @@ def audit(policy: Policy, folder: Path, seed: object, pattern: str = "", only: i
             Finding(NAME, f"{sql}: {message}") for sql, made in recorded.items() for message in price_alarms(made)
         ]
         neighbours = list(neighbours_of(population, policy, seed).items())
-        for place, (name, (other, distance)) in enumerate(
+        for index, (name, (other, distance)) in enumerate(
             neighbours if only is None else [neighbours[only % len(neighbours)]]
         ):
             if alarms:
                 break
-            with open_subject(policy, other, folder / str(place)) as neighbour:
+            with open_subject(policy, other, folder / str(index)) as neighbour:
                 for sql, made in recorded.items():
                     again = record(neighbour, neighbour.plan(sql), seed)
                     alarms += [Finding(NAME, f"{sql}, {name}: {message}") for message in compare(made, again, distance)]

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from sfumato.lab.generators.grammar import Schema
+from sfumato.lab.generators.grammar import GrammarTables
 
 _NUMBERS = ("integer", "decimal")
 _ONE_GROUP = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = 1)"
 
 
-def questions(schema: Schema) -> list[str]:
+def questions(schema: GrammarTables) -> list[str]:
     """Return questions that use every column, every aggregate, subqueries by person, and joins of every two tables.
 
     >>> two = Schema({"visits": {"patient": "integer", "cost": "decimal"}}, frozenset(), {"visits": "patient"})
@@ -21,18 +21,18 @@ def questions(schema: Schema) -> list[str]:
     return list(dict.fromkeys(queries))
 
 
-def _columns_of_types(schema: Schema, table: str, *types: str) -> list[str]:
+def _columns_of_types(schema: GrammarTables, table: str, *types: str) -> list[str]:
     return [name for name, type in schema.tables[table].items() if type in types and name != schema.units.get(table)]
 
 
-def _of_one(schema: Schema, table: str) -> Iterator[str]:
+def _of_one(schema: GrammarTables, table: str) -> Iterator[str]:
     numbers, flags = _columns_of_types(schema, table, *_NUMBERS), _columns_of_types(schema, table, "boolean")
     texts = _columns_of_types(schema, table, "text")
     yield f"SELECT COUNT(*) FROM {table}"  # noqa: S608
     for name in schema.tables[table]:
         yield f"SELECT COUNT({name}), COUNT(DISTINCT {name}) FROM {table}"  # noqa: S608
         yield f"SELECT {name}, COUNT(*) FROM {table} GROUP BY {name}"  # noqa: S608
-    for place, name in enumerate(numbers):
+    for index, name in enumerate(numbers):
         yield f"SELECT SUM({name}) FROM {table}"  # noqa: S608
         yield f"SELECT AVG({name}), VAR_POP({name}), COUNT(*) FROM {table}"  # noqa: S608
         yield f"SELECT SUM(LEAST(GREATEST({name}, -2), 3)) FROM {table}"  # noqa: S608
@@ -40,13 +40,13 @@ def _of_one(schema: Schema, table: str) -> Iterator[str]:
         yield f"SELECT SUM({name} * {name}) FROM {table} WHERE {name} > 1"  # noqa: S608
         yield f"SELECT SUM({name}) FILTER (WHERE {name} BETWEEN 0 AND 4) FROM {table}"  # noqa: S608
         yield f"SELECT SUM(10 / NULLIF({name}, 0)) FROM {table} WHERE {name} BETWEEN -1 AND 3"  # noqa: S608
-        for key in [*texts, *flags][place % 2 :: 2]:
+        for key in [*texts, *flags][index % 2 :: 2]:
             yield f"SELECT {key}, SUM({name}), COUNT({name}) FROM {table} GROUP BY {key}"  # noqa: S608
     for flag in flags:
         yield f"SELECT COUNT(*) FILTER (WHERE {flag}) FROM {table}"  # noqa: S608
 
 
-def _of_people(schema: Schema, table: str) -> Iterator[str]:
+def _of_people(schema: GrammarTables, table: str) -> Iterator[str]:
     unit = schema.units.get(table)
     if unit is None:
         return
@@ -63,7 +63,7 @@ def _of_people(schema: Schema, table: str) -> Iterator[str]:
         yield f"SELECT AVG(m) FROM (SELECT {unit}, MAX({name}) AS m FROM {table} GROUP BY {unit}) AS t"  # noqa: S608
 
 
-def _join_queries(schema: Schema, table: str, other: str) -> Iterator[str]:
+def _join_queries(schema: GrammarTables, table: str, other: str) -> Iterator[str]:
     mine, theirs = schema.units.get(table), schema.units.get(other)
     if mine is not None and theirs is not None:
         pairs = [(mine, theirs)]

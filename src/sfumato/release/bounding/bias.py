@@ -67,18 +67,18 @@ def _with_selection(
     choices = {group.group.label: (group, found) for group, found in pairs if group.is_bound_selection}
     found = truncation_bias(plan, losses, tail / 2 if choices else tail)
     for group in plan.groups:
-        for one in group.measured:
-            if one.candidates is None or one.selected is None:
+        for measurement in group.measured:
+            if measurement.candidates is None or measurement.selected is None:
                 continue
-            place = group.group.label, one.name
-            selection, selected = choices[one.selection_label]
+            place = group.group.label, measurement.name
+            selection, selected = choices[measurement.selection_label]
             (amount,) = (
                 selected.numbers(ABOVE)
                 if estimated
-                else (_above_selected(one, selection, selected, tail / 2 / len(choices)),)
+                else (_above_selected(measurement, selection, selected, tail / 2 / len(choices)),)
             )
             above = BiasBounds(0, amount)
-            low, high = added_values(one)
+            low, high = added_values(measurement)
             found[place] = found[place].plus(above.times(min(low, 0))).plus(above.times(max(high, 0)))
     return found
 
@@ -112,18 +112,18 @@ def intervals_with_bias(
     """
     cut = missing(bias_tail(level))
     found: list[list[Bar | None] | None] = []
-    for place, (form, plain) in enumerate(zip(answered.forms, confidence_intervals(answered, level), strict=True)):
+    for index, (form, plain) in enumerate(zip(answered.forms, confidence_intervals(answered, level), strict=True)):
         if form is None or plain is None or isinstance(form, Truth | Opaque):
             found.append(None)
             continue
-        matched = answered.aggregate(answered.traced.items[place])
+        matched = answered.aggregate(answered.traced.items[index])
         if matched is not None and isinstance(matched[1], DistinctCountColumn):  # fewer rows hold fewer values
             found.append([bar and (bar[0], matched[1].values) for bar in plain] if drops_rows(matched[0]) else plain)
             continue
         if matched is not None and isinstance(matched[1], BoundedFlowColumn):  # nobody knows what lies beyond
             found.append([bar and (bar[0], None) for bar in plain])
             continue
-        whole = answered.interval_facts(place).kind is Kind.INTEGER
+        whole = answered.interval_facts(index).kind is Kind.INTEGER
         find = partial(_wider, form, plain, answered.tail(level), cut, whole)
         found.append(or_open(find, partial(_open, plain)))
     return found
@@ -207,9 +207,9 @@ def _can_lack(form: Number, cut: MeasurementBias) -> bool:
     """Whether contribution bounds may have cut something off."""
     sums = [form] if isinstance(form, Affine) else [form.over, form.under] if isinstance(form, Ratio) else []
     return any(
-        can_be_biased(one.cells.measured[kind], cut[one.cells.labels[kind], one.cells.measured[kind].name])
-        for one in sums
-        for kind in np.unique(one.cells.kinds[one.places]).tolist()
+        can_be_biased(total.cells.measured[kind], cut[total.cells.labels[kind], total.cells.measured[kind].name])
+        for total in sums
+        for kind in np.unique(total.cells.kinds[total.places]).tolist()
     )
 
 
@@ -225,8 +225,9 @@ def _sum_ends(form: Affine, tail: Fraction, cut: MeasurementBias) -> Ends:
 def _widths(form: Affine, cut: MeasurementBias) -> tuple[Floats, Floats]:
     """Return what each sum may have too much, and what it may lack.
 
-    What is missing of a measurement is missing in one cell or another, so that its largest weight bounds it. What is
-    missing of a count or sum is missing in one of its steps, so that the largest of them bounds all.
+    What is missing of a measurement is missing in one cell or another, so that its largest weight bounds it. A row that
+    is missing in a count or sum is missing in one of its steps, and one that is there by mistake is there in one, so
+    that the largest weights of all steps bound them; it may be missing in one and there in another.
     """
     cells, size = form.cells, len(form.constant)
     kinds = np.unique(cells.kinds[form.places]).tolist()
@@ -234,15 +235,15 @@ def _widths(form: Affine, cut: MeasurementBias) -> tuple[Floats, Floats]:
     down, up = np.zeros(size), np.zeros(size)
     for tree, alone in trees:
         parts = [_kind_widths(form, kind, cut) for kind in kinds if kind == alone or 0 <= tree == cells.trees[kind]]
-        down += np.max([part[0] for part in parts], axis=0)
-        up += np.max([part[1] for part in parts], axis=0)
+        too_much, lacking, too_little, beyond = (np.max(column, axis=0) for column in zip(*parts, strict=True))
+        down += too_much + lacking
+        up += too_little + beyond
     return down, up
 
 
-def _kind_widths(form: Affine, kind: int, cut: MeasurementBias) -> tuple[Floats, Floats]:
-    """Return the same of one measurement alone."""
+def _kind_widths(form: Affine, kind: int, cut: MeasurementBias) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the same of one measurement: too much of what is added, too little of what is taken away; and reversed."""
     cells, size = form.cells, len(form.constant)
-    down, up = np.zeros(size), np.zeros(size)
     here = cells.kinds[form.places] == kind
     positive, negative = np.zeros(size), np.zeros(size)
     np.maximum.at(positive, form.rows[here], np.maximum(form.weights[here], 0))
@@ -250,8 +251,6 @@ def _kind_widths(form: Affine, kind: int, cut: MeasurementBias) -> tuple[Floats,
     bounds = cut[cells.labels[kind], cells.measured[kind].name]
     excess, lack = float(bounds.excess), float(bounds.lack)
     with np.errstate(invalid="ignore", over="ignore"):
-        down += np.nan_to_num(positive * excess, nan=0.0, posinf=inf)
-        down += np.nan_to_num(negative * lack, nan=0.0, posinf=inf)
-        up += np.nan_to_num(positive * lack, nan=0.0, posinf=inf)
-        up += np.nan_to_num(negative * excess, nan=0.0, posinf=inf)
-    return down, up
+        products = (positive * excess, negative * lack, positive * lack, negative * excess)
+    first, second, third, fourth = (np.nan_to_num(product, nan=0.0, posinf=inf) for product in products)
+    return first, second, third, fourth

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sfumato.server.wire.pg_catalog.compiled import Execution, Row, weight
+from sfumato.server.wire.pg_catalog.compiled import CatalogRow, Execution, weight
 from sfumato.server.wire.pg_catalog.functions import joined_texts
 from sfumato.server.wire.sqlstates import WireError
 from sfumato.server.wire.values import text_of
@@ -22,14 +22,14 @@ class Fold:
     descending: tuple[bool, ...] = ()
     distinct: bool = False
 
-    def __call__(self, run: Execution, rows: list[Row]) -> Any:
+    def __call__(self, run: Execution, rows: list[CatalogRow]) -> Any:
         """Return the aggregate of the rows of one group, of which there is at least one."""
         if self.name == "single_value" and len(rows) > 1:
             raise WireError("21000", "more than one row returned by a subquery used as an expression")
         if self.name == "rows":
             return [list(row) for row in rows]
-        for place, descending in reversed([*enumerate(self.descending, self.width)]):
-            rows = _sorted(rows, [row[place] for row in run.each(rows)], descending, run)
+        for index, descending in reversed([*enumerate(self.descending, self.width)]):
+            rows = _sort(rows, [row[index] for row in run.each(rows)], descending, run)
         values = [row[0] for row in run.each(rows)]
         if self.distinct:
             values = list(dict.fromkeys(tuple(value) if isinstance(value, list) else value for value in values))
@@ -38,7 +38,7 @@ class Fold:
         there = [value for value in values if value is not None]
         return self._of(there, rows) if there else None
 
-    def _of(self, there: list[Any], rows: list[Row]) -> Any:
+    def _of(self, there: list[Any], rows: list[CatalogRow]) -> Any:
         match self.name:
             case "single_value":
                 return there[0]
@@ -53,7 +53,7 @@ class Fold:
         return joined_texts(str(separator or ""), texts)
 
 
-def _sorted(items: Sequence[T], values: list[Any], descending: bool, run: Execution) -> list[T]:
+def _sort(items: Sequence[T], values: list[Any], descending: bool, run: Execution) -> list[T]:
     """Return items in the order of their values; each value is compared at most log n times."""
     run.spend(sum(map(weight, values)) * len(values).bit_length())
     run.room(len(values), 2)

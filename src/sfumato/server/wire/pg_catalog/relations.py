@@ -15,7 +15,7 @@ from sfumato.query.types import Type
 from sfumato.server.wire import oids
 from sfumato.server.wire.pg_catalog.casting import TYPE_NAMES, type_number
 from sfumato.server.wire.pg_catalog.column_rows import attribute, collation, information_column, type_display_name
-from sfumato.server.wire.pg_catalog.compiled import Row
+from sfumato.server.wire.pg_catalog.compiled import CatalogRow
 from sfumato.server.wire.pg_catalog.type_functions import function_names, functions_by_name, functions_by_number
 from sfumato.server.wire.pg_catalog.types import types
 from sfumato.server.wire.settings import Settings
@@ -31,7 +31,7 @@ LISTING_DATABASES = ("postgres", "template1")
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class CatalogRelation:
     """A relation of the catalogue: its columns with their types."""
 
     schema: str
@@ -42,14 +42,16 @@ class Relation:
 
 
 @cache
-def relations() -> Mapping[tuple[str, str], Relation]:
+def relations() -> Mapping[tuple[str, str], CatalogRelation]:
     """Return every relation of the catalogue by schema and name."""
     found = {}
     for line in (_HERE / "relations.txt").read_text(encoding="utf-8").splitlines():
         head, _, columns = line.partition(": ")
         schema, name, kind = head.split()
         typed = (column.split() for column in columns.split(", "))
-        found[schema, name] = Relation(schema, name, kind, tuple((column, _number(type)) for column, type in typed))
+        found[schema, name] = CatalogRelation(
+            schema, name, kind, tuple((column, _number(type)) for column, type in typed)
+        )
     return found
 
 
@@ -89,7 +91,7 @@ class VirtualCatalog:
     """The catalogue of one policy for one analyst; nobody else's name is in it."""
 
     database: str
-    contents: Mapping[tuple[str, str], Callable[[], list[Row]]] = field(repr=False)
+    contents: Mapping[tuple[str, str], Callable[[], list[CatalogRow]]] = field(repr=False)
     tables: Mapping[str, int]
     table_names: Mapping[int, str]
     descriptions: Mapping[tuple[int, int], str] = field(repr=False)
@@ -102,7 +104,7 @@ class VirtualCatalog:
     temporary: tuple[int, str] | None = None
     """Number and name of the schema of temporary views, once the session has made one."""
 
-    def rows(self, schema: str, name: str) -> list[Row]:
+    def rows(self, schema: str, name: str) -> list[CatalogRow]:
         """Return the rows of a relation of the catalogue."""
         made = self.contents.get((schema, name))
         return [] if made is None else made()
@@ -117,7 +119,7 @@ class VirtualCatalog:
             if schema in ("", "public") and last in self.tables:
                 return self.tables[last]
             schemas = (schema,) if schema else ("pg_catalog", "information_schema")
-            return next((number for one in schemas if (number := _numbers().get((one, last))) is not None), None)
+            return next((number for path in schemas if (number := _numbers().get((path, last))) is not None), None)
         if kind == oids.REGTYPE:
             return self._type(" ".join(name.lower().split()).removeprefix("pg_catalog."))
         if kind == oids.REGNAMESPACE:
@@ -175,7 +177,7 @@ def _split(text: str) -> list[tuple[str | None, str]]:
     return found
 
 
-def make_shadow(policy: Policy, columns: Mapping[str, Mapping[str, str]], user: str) -> VirtualCatalog:
+def make_virtual_catalog(policy: Policy, columns: Mapping[str, Mapping[str, str]], user: str) -> VirtualCatalog:
     """Return the catalogue that an analyst sees; `columns` are those of every table, with the types of the algebra."""
     tables = {name: _FIRST_TABLE + at for at, name in enumerate(sorted(columns))}
     made = _Contents(policy, columns, tables, user)
@@ -184,12 +186,12 @@ def make_shadow(policy: Policy, columns: Mapping[str, Mapping[str, str]], user: 
     return VirtualCatalog(policy.name, contents, tables, names, made.descriptions(), _type_names())
 
 
-def _rows(made: "_Contents", relation: Relation) -> Callable[[], list[Row]]:
+def _rows(made: "_Contents", relation: CatalogRelation) -> Callable[[], list[CatalogRow]]:
     source = made.sources().get((relation.schema, relation.name))
-    kept: list[Row] = []
+    kept: list[CatalogRow] = []
     done: list[bool] = []
 
-    def rows() -> list[Row]:
+    def rows() -> list[CatalogRow]:
         if source is not None and not done:
             kept.extend(as_row(relation, row) for row in source())
             done.append(True)
@@ -198,7 +200,7 @@ def _rows(made: "_Contents", relation: Relation) -> Callable[[], list[Row]]:
     return rows
 
 
-def as_row(relation: Relation, values: Mapping[str, Any]) -> Row:
+def as_row(relation: CatalogRelation, values: Mapping[str, Any]) -> CatalogRow:
     """Return a row of a relation of the catalogue."""
     missing = _DEFAULTS if relation.schema == "pg_catalog" else {}
     return tuple(values.get(name, missing.get(oid)) for name, oid in relation.columns)
@@ -272,11 +274,11 @@ class _Contents:
             if table is None:
                 continue
             found[number, 0] = _about_table(table)
-            for place, column in enumerate(self._columns[name], 1):
+            for index, column in enumerate(self._columns[name], 1):
                 declared = table.column(column)
                 words = _about_column(table, declared) if declared is not None else "true in made-up rows of a preview"
                 if words:
-                    found[number, place] = words
+                    found[number, index] = words
         return found
 
     def _namespaces(self) -> _Rows:
@@ -288,7 +290,7 @@ class _Contents:
         row |= {"dattablespace": 1663, "datcollate": "C", "datctype": "C"}
         own = (self._policy.name, DATABASE, False)
         listing = [(name, at, name == "template1") for at, name in enumerate(LISTING_DATABASES, 4)]
-        named = [own, *(one for one in listing if one[0] != own[0])]
+        named = [own, *(entry for entry in listing if entry[0] != own[0])]
         return [{**row, "oid": oid, "datname": name, "datistemplate": template} for name, oid, template in named]
 
     def _roles(self) -> _Rows:
@@ -334,8 +336,8 @@ class _Contents:
     def _attributes(self) -> _Rows:
         rows = []
         for name, number in self._tables.items():
-            for place, (column, type) in enumerate(self._columns[name].items(), 1):
-                rows.append(attribute(number, column, place, oids.OID_OF[Type(type)]))
+            for index, (column, type) in enumerate(self._columns[name].items(), 1):
+                rows.append(attribute(number, column, index, oids.OID_OF[Type(type)]))
         return rows
 
     def _types(self) -> _Rows:
@@ -366,8 +368,8 @@ class _Contents:
     def _description_rows(self) -> _Rows:
         class_oid = 10_000 + list(relations()).index(("pg_catalog", "pg_class"))
         return [
-            {"objoid": table, "classoid": class_oid, "objsubid": place, "description": words}
-            for (table, place), words in self.descriptions().items()
+            {"objoid": table, "classoid": class_oid, "objsubid": number, "description": words}
+            for (table, number), words in self.descriptions().items()
         ]
 
     def _table_rows(self) -> _Rows:
@@ -384,8 +386,8 @@ class _Contents:
         rows = []
         for table, columns in self._columns.items():
             where = {"table_catalog": self._policy.name, "table_schema": "public", "table_name": table}
-            for place, (column, type) in enumerate(columns.items(), 1):
-                rows.append(information_column(where, column, place, oids.OID_OF[Type(type)]))
+            for index, (column, type) in enumerate(columns.items(), 1):
+                rows.append(information_column(where, column, index, oids.OID_OF[Type(type)]))
         return rows
 
     def _schemata(self) -> _Rows:
