@@ -423,26 +423,15 @@ def _weighted_measurement(
     group: GroupPlan, name: str, views: Sequence[tuple[str, StoredGroup]], shown: Sequence[int], with_own: bool
 ) -> DerivedMeasurement:
     own = next(measurement for measurement in group.measured if measurement.name == name)
-    variances = [
-        [
-            sum(
-                factor**2 * moments_of(next(m for m in view.group.measured if m.name == part).mechanism)[0]
-                for part, factor in view.factors[name].items()
-            )
-            * len(places)
-            for places in view.places
-        ]
-        for _, view in views
-    ]
+    variances = [_cell_variances(view, name) for _, view in views]
     fresh = moments_of(own.mechanism)[0] if with_own else None
     parts: dict[ColumnKey, tuple[list[int], list[int], list[float]]] = {}
+    known: dict[tuple[float, ...], list[float]] = {}
     for row, index in enumerate(shown):
-        each = [max(variance[row], 1e-300) for variance in variances] + ([] if fresh is None else [max(fresh, 1e-300)])
-        best = min(each)
-        precision = [best / variance for variance in each]
-        weights = [quotient / sum(precision) for quotient in precision]
-        if len(each) == 1:
-            weights = [1.0]
+        each = (*(variance[row] for variance in variances), *(() if fresh is None else (fresh,)))
+        weights = known.get(each)
+        if weights is None:
+            weights = known[each] = _inverse_shares(each)
         for weight, (label, view) in zip(weights, views, strict=False):
             for part, factor in view.factors[name].items():
                 rows, cells, values = parts.setdefault((label, part), ([], [], []))
@@ -456,6 +445,22 @@ def _weighted_measurement(
             values.append(weights[-1])
     listed = tuple(WeightedCells(*at, tuple(r), tuple(c), tuple(w)) for at, (r, c, w) in parts.items())
     return DerivedMeasurement(group.group.label, name, listed)
+
+
+def _cell_variances(view: StoredGroup, name: str) -> list[float]:
+    """Return the variance of an asked measurement in every asked cell, from the kept cells that add up to it."""
+    laws = {one.name: one.mechanism for one in view.group.measured}
+    of_one = sum(factor**2 * moments_of(laws[part])[0] for part, factor in view.factors[name].items())
+    return [of_one * len(places) for places in view.places]
+
+
+def _inverse_shares(variances: Sequence[float]) -> list[float]:
+    """Return weights that are inverse to variances and add up to 1."""
+    if len(variances) == 1:
+        return [1.0]
+    each = [max(variance, 1e-300) for variance in variances]
+    precision = [min(each) / one for one in each]
+    return [one / sum(precision) for one in precision]
 
 
 def _without_rest(group: GroupPlan) -> GroupPlan:

@@ -193,8 +193,8 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/paths/test_snapshots.py",
         (
             "prepare.py",
-            "digest = with_cohorts(self._tables_digest(tables), read.private.cohorts)\n            plans",
-            "digest = repr(self._policy)\n            plans",
+            "digest = with_cohorts(self._tables_digest(tables), read.private.cohorts)\n            private",
+            "digest = repr(self._policy)\n            private",
         ),
     ),
     planned(

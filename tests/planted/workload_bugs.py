@@ -56,9 +56,9 @@ WORKLOAD_BUGS: tuple[Bug, ...] = (
         "what was answered without the common table is charged again",
         _LARGE,
         (
-            "planning/planner.py",
-            "asked, large=True), *found)\n",
-            "asked, large=True),)\n",
+            "planning/ways.py",
+            "        return (*self._large, *found)\n",
+            "        return self._large or found\n",
         ),
     ),
 )

@@ -11,10 +11,9 @@ from functools import lru_cache
 from math import isqrt
 
 from sfumato.accounting.event import Composed, Event, Neighbours, Pure, Repeated
-from sfumato.accounting.filter import Filter
 from sfumato.accounting.gaussian_curve import least_common_factor
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.caches import SameObjects, remembered
+from sfumato.caches import SameObjects
 from sfumato.mechanisms.bounded_flow import BoundedFlow
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
@@ -45,6 +44,7 @@ from sfumato.planning.budget_split import (
     vector_of,
 )
 from sfumato.planning.concentrated_loss import concentrated_loss
+from sfumato.planning.fresh_budget import is_clearly_less, used_of_fresh
 from sfumato.planning.measurements import Measurement, MeasurementSet, longest_spelled, measurements
 from sfumato.planning.noise_shape import for_question, shape_of
 from sfumato.planning.plan import GroupPlan, PlannedMeasurement, PlannedSelection
@@ -107,21 +107,22 @@ def _best_noise(
         alone, least = smooth, smaller
     if joint is None or error >= least:
         return (alone,)
-    cheaper = error * fraction_of_fresh_budget(joint, cap) <= least * fraction_of_fresh_budget(alone, cap)
-    return (joint, alone) if cheaper else (alone, joint)
+    return (joint, alone) if _is_cheaper(joint, error, alone, least, cap) else (alone, joint)
+
+
+def _is_cheaper(joint: Noise, error: Fraction, alone: Noise, least: Fraction, cap: PrivacyLoss) -> bool:
+    """Whether joint noise errs less for what a fresh budget is charged."""
+    clear = is_clearly_less(event_of(joint[0]), event_of(alone[0]), least / error, cap)
+    if clear is not None:
+        return clear
+    return error * fraction_of_fresh_budget(joint, cap) <= least * fraction_of_fresh_budget(alone, cap)
 
 
 def fraction_of_fresh_budget(noise: Noise, cap: PrivacyLoss) -> Fraction:
     """Return the share of a fresh budget that noise uses, or what it costs where that is no share."""
     event = event_of(noise[0])
-    used = None if event is None or not cap.epsilon else _used_of_fresh(event, cap)
+    used = None if event is None or not cap.epsilon else used_of_fresh(event, cap)
     return noise[1].epsilon if used is None else used
-
-
-@remembered(256)
-def _used_of_fresh(event: Event, cap: PrivacyLoss) -> Fraction | None:
-    """Return the share of a fresh budget of `cap` that an event uses. Plans of one question often have one event."""
-    return Filter(cap.epsilon, cap.delta).used_after(event)
 
 
 def pure_noise(needs: tuple[MeasurementSet, ...], epsilon: Fraction, delta: Fraction) -> Noise:

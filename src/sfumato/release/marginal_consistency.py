@@ -7,7 +7,6 @@ their precision. Proof: proofs/one_table.md
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property, reduce
 from math import prod
 from typing import Any
@@ -140,7 +139,10 @@ def _sum_of_steps(steps: Sequence[tuple[ConsistentMarginal, int]]) -> Consistent
 
 def _once(parts: Sequence[tuple[Indices, Indices, Floats]]) -> tuple[Indices, Indices, Floats]:
     """Return every pair of a row and a cell once, with the sum of its weights, where that is not 0."""
-    rows, cells, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+    rows, cells, weights = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+    if (rows[1:] > rows[:-1]).all():  # one cell in each row: all pairs are different, and in their order
+        there = weights != 0
+        return (rows, cells, weights) if there.all() else (rows[there], cells[there], weights[there])
     pairs, places = np.unique(np.stack([rows, cells]), axis=1, return_inverse=True)
     sums = np.bincount(places.ravel(), weights=weights, minlength=pairs.shape[1])
     there = sums != 0
@@ -150,17 +152,27 @@ def _once(parts: Sequence[tuple[Indices, Indices, Floats]]) -> tuple[Indices, In
 def _derived(one: DerivedMeasurement, groups: Mapping[Name, NoisyGroup]) -> ConsistentMarginal:
     """Return a weighted sum of kept cells: exact where all weights are whole, else the nearest whole number."""
     own = groups[one.label, one.name]
-    sums = [Fraction(0)] * len(shown_cells(own))
+    # floats are fractions of a power of two: whole multiples of the smallest of them are added
+    ratios = {weight: weight.as_integer_ratio() for part in one.parts for weight in part.weights}
+    finest = max((unit for _, unit in ratios.values()), default=1)
+    whole = {weight: times * (finest // unit) for weight, (times, unit) in ratios.items()}
+    sums = [0] * len(shown_cells(own))
     for part in one.parts:
         numbers = groups[part.label, part.name].numbers(part.name)
         for row, cell, weight in zip(part.rows, part.cells, part.weights, strict=True):
-            sums[row] += Fraction(weight) * numbers[cell]
+            sums[row] += whole[weight] * int(numbers[cell])
     others = tuple(
         ((part.label, part.name), np.array(part.cells, dtype=np.int64), np.array(part.weights, dtype=np.float64))
         for part in one.parts
     )
     rows = tuple(np.array(part.rows, dtype=np.int64) for part in one.parts)
-    return ConsistentMarginal(_narrow(np.array(list(map(round, sums)), dtype=object)), others, rows)
+    return ConsistentMarginal(_narrow(np.array([_nearest(total, finest) for total in sums], object)), others, rows)
+
+
+def _nearest(total: int, unit: int) -> int:
+    """Return the whole number that is nearest to total / unit, the even one of two."""
+    whole, rest = divmod(total, unit)
+    return whole + (2 * rest > unit or (2 * rest == unit and whole % 2 == 1))
 
 
 @dataclass(frozen=True)
