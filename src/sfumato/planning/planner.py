@@ -18,6 +18,8 @@ from sfumato.planning.bounding.total_bounds import with_total_bounds
 from sfumato.planning.budget_share import Share, noise_for
 from sfumato.planning.column_origins import origins, shown_unchanged
 from sfumato.planning.disjoint_conditions import with_vector
+from sfumato.planning.hierarchies import Hierarchy
+from sfumato.planning.hierarchy_choice import best_blocks, blocked_needs
 from sfumato.planning.key_selection import (
     keep_if_groups_stay_visible,
     pairs_of,
@@ -39,6 +41,7 @@ from sfumato.planning.notes.plan_notes import with_notes
 from sfumato.planning.null_counts import WITH_NULL_COUNTS, best_null_counts
 from sfumato.planning.outside_cells import with_outside_cells
 from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.planning.range_strategies import OrderedSum
 from sfumato.planning.renyi_keys import with_renyi_keys
 from sfumato.planning.shared_marginals import ContingencyTable, common_tables, has_large_table, with_remainder_cells
 from sfumato.planning.top_lists import has_list, with_top_lists
@@ -196,6 +199,9 @@ class _Ways:
     """The same with conditions that contain others measured as steps."""
     null_counts: tuple["_Ways", ...] = ()
     """The same with rows where a column is NULL counted by themselves."""
+    hierarchies: tuple[Hierarchy, ...] = ()
+    blocks: tuple[tuple["_Ways", Mapping[str, tuple[OrderedSum, ...]]], ...] = ()
+    """The same with ordered keys measured in blocks, too, and the sums that are shown of the cells of each group."""
     preferred: dict[PriceTarget, int | None] = field(default_factory=dict, compare=False)
     """Which of these is the best, by the rounded wish."""
 
@@ -232,6 +238,12 @@ def _ways_of(
         counted = [tuple(count(need, private.neighbours) for need in better) for count in WITH_NULL_COUNTS]
         ways = [_way(private, each, choices, asked, large=large) for each in counted if each != better]
         way = replace(way, null_counts=tuple(ways))
+    if not (fixed or choices or way.tables or private.first):
+        found = blocked_needs(way.usual.every, private.groups, asked.outcomes, private.neighbours)
+        blocks = (
+            (_Ways(_Needs(one.needs, one.needs), (), (), (), hierarchies=one.hierarchies), one.sums) for one in found
+        )
+        way = replace(way, blocks=tuple(blocks))
     # keys selected by people, and conditions measured each by itself, in the last place, as above
     return (way,) if better == needs else (way, _way(private, needs, choices, asked, large=large))
 
@@ -268,6 +280,13 @@ def _with_lists(
 
 
 def _plans_of(private: PrivateQuery, ways: _Ways, wish: PriceTarget) -> tuple[Plan, ...]:
+    apart = _plans_without_blocks(private, ways, wish)
+    blocked = [(_plans_by(private, each, wish), sums) for each, sums in ways.blocks]
+    best = best_blocks([(plans[0], sums) for plans, sums in blocked], apart[0], wish.max_loss) if blocked else None
+    return apart if best is None else (*blocked[best][0], *apart)
+
+
+def _plans_without_blocks(private: PrivateQuery, ways: _Ways, wish: PriceTarget) -> tuple[Plan, ...]:
     plans = _plans_by(private, ways, wish)
     if ways.steps is not None:
         steps = _possible_plans(private, ways.steps, wish)  # what is more exact comes first
@@ -343,7 +362,10 @@ def _plans_with(private: PrivateQuery, split: _Needs, ways: _Ways, wish: PriceTa
         )
     noise = _noise(private, needs, wish) if lists == needs else _better_noise(private, needs, lists, wish)
     noise = with_renyi_keys(noise, wish.max_loss)
-    return tuple(Plan(private, groups, loss, event_of(groups), ways.tables) for groups, loss in noise)
+    return tuple(
+        Plan(private, groups, loss, event_of(groups), ways.tables, hierarchies=ways.hierarchies)
+        for groups, loss in noise
+    )
 
 
 def _better_noise(
