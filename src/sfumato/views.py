@@ -225,8 +225,15 @@ def derive(plan: Plan, views: Mapping[str, Sequence[StoredGroup]], own: NoisyRes
 def from_views(asked: Prepared, finder: ViewFinder, *, at_any_accuracy: bool = False) -> Prepared:
     """Return a question over kept cells that add up to it: alone, if they are as exact as it asks, or with its own.
 
-    Otherwise return it as it is.
+    Otherwise return it as it is. Kept cells that would do without blocks of an ordered key do with them, too.
     """
+    if asked.plan.hierarchies:
+        apart = next(((plan, names) for plan, names in asked.plans if not plan.hierarchies), None)
+        if apart is not None:
+            flat = replace(asked, plan=apart[0], outcomes=(apart[0],), names=apart[1])
+            found = from_views(flat, finder, at_any_accuracy=at_any_accuracy)
+            if found.known is not None:
+                return found
     measured = asked.names.measured
     if measured is None or asked.plan.event is None or len(asked.outcomes) > 1:
         return asked

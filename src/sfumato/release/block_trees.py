@@ -117,6 +117,11 @@ class BlockEstimates:
     variances: Floats
     fourths: Floats
 
+    @property
+    def moments(self) -> tuple[Floats, Floats]:
+        """The variance and the fourth cumulant of each cell."""
+        return self.variances, self.fourths
+
     def moments_of_sums(
         self, rows: Indices, cells: Indices, weights: Floats, size: int
     ) -> tuple[Floats, Floats] | None:
@@ -176,5 +181,5 @@ def block_estimates(
     variances, fourths = (np.full(sizes, moment) for moment in moments[0])
     variances[shown] = np.moveaxis(np.broadcast_to(tree.cell_variances(), found.shape), -1, axis)
     fourths[shown] = np.moveaxis(np.broadcast_to(tree.cell_fourths(), found.shape), -1, axis)
-    flat = (part.ravel() for part in (rows, places, values, variances, fourths))
-    return np.moveaxis(whole, -1, axis).ravel(), BlockEstimates(tree, *flat)
+    estimates = BlockEstimates(tree, rows.ravel(), places.ravel(), values.ravel(), variances.ravel(), fourths.ravel())
+    return np.moveaxis(whole, -1, axis).ravel(), estimates

@@ -60,6 +60,12 @@ class MarginalEstimates:
     values: Floats
     """Cell after cell, the rests among them."""
 
+    @property
+    def moments(self) -> tuple[float, float]:
+        """The variance and the fourth cumulant of each cell: they are the same for all."""
+        axes = tuple(sorted(self.axes))
+        return self.solved.variance(axes), self.solved.fourth(axes)
+
 
 def shown_cells(group: NoisyGroup) -> list[int]:
     """Return where the cells are that an answer shows: the rest of a key is measured for the others' sake alone."""

@@ -295,13 +295,7 @@ def _put_estimates(
         if one.estimates is not None:
             here = slice(starts[name], starts[name] + len(one.estimates.values))
             values[here], found[here] = one.estimates.values, True
-            each: tuple[Floats | float, Floats | float, float]
-            if isinstance(one.estimates, BlockEstimates):
-                each = (one.estimates.variances, one.estimates.fourths, 0.0)
-            else:
-                solved, axes = one.estimates.solved, tuple(sorted(one.estimates.axes))
-                each = (solved.variance(axes), solved.fourth(axes), 0.0)
-            for column, moment in zip(moments, each, strict=True):
+            for column, moment in zip(moments, (*one.estimates.moments, 0.0), strict=True):
                 column[here] = moment
     return found if bool(found.any()) else np.zeros(0, dtype=bool)
 
