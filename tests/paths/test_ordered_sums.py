@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from tests.sources import HashSource
 
 import sfumato
@@ -27,7 +26,8 @@ RUNNING = "SELECT x, SUM(COUNT(*)) OVER (ORDER BY x) AS total FROM visits GROUP 
 BOTH = "SELECT x, COUNT(*) AS n, SUM(COUNT(*)) OVER (ORDER BY x) AS total FROM visits GROUP BY x ORDER BY x"
 SINGLE = "SELECT x, COUNT(*) AS n FROM visits GROUP BY x"
 RANGES = (
-    "WITH w AS (SELECT x, COUNT(*) AS n FROM visits GROUP BY x) SELECT SUM(n) FILTER (WHERE x BETWEEN 20 AND 349) AS a, "
+    "WITH w AS (SELECT x, COUNT(*) AS n FROM visits GROUP BY x) "
+    "SELECT SUM(n) FILTER (WHERE x BETWEEN 20 AND 349) AS a, "
     "SUM(n) FILTER (WHERE x < 120) AS b FROM w"
 )
 BLOCKED = {
@@ -102,11 +102,13 @@ def test_sums_over_many_cells_are_measured_in_blocks(database: sfumato.Database,
     plan = _plan(database, sql)
     (hierarchy,) = plan.hierarchies
     assert [group.group.label for group in plan.groups] == list(hierarchy.labels)
-    assert plan.loss.epsilon == 1 and event_of(plan.groups) == plan.event
+    assert plan.loss.epsilon == 1
+    assert event_of(plan.groups) == plan.event
     laws = [one.mechanism for group in plan.groups for one in group.measured]
     if all(isinstance(law, Laplace) for law in laws):
         assert sum(law.sensitivity / law.scale for law in laws if isinstance(law, Laplace)) == 1
-        assert plan.event is not None and Fraction(epsilon(plan.event)) == 1
+        assert plan.event is not None
+        assert Fraction(epsilon(plan.event)) == 1
 
 
 @pytest.mark.parametrize("sql", APART.values(), ids=APART)
@@ -143,13 +145,16 @@ def test_a_price_is_the_quoted_one_and_the_same_text_is_free(tmp_path: Path) -> 
     with _database(tmp_path) as database:
         quote = database.explain(BOTH, epsilon="0.5")
         release = database.ask(BOTH, epsilon="0.5")
-        assert release.loss == quote.loss and quote.loss.epsilon == Fraction(1, 2)
+        assert release.loss == quote.loss
+        assert quote.loss.epsilon == Fraction(1, 2)
         again = database.ask(BOTH, epsilon="0.5")
-        assert again.rows() == release.rows() and again.intervals() == release.intervals()
+        assert again.rows() == release.rows()
+        assert again.intervals() == release.intervals()
         assert database.explain(BOTH, epsilon="0.5").loss.epsilon == 0
         assert len(database.history()) == 1
         reopened = database.reopen(release.receipt.id)
-        assert reopened.rows() == release.rows() and reopened.intervals() == release.intervals()
+        assert reopened.rows() == release.rows()
+        assert reopened.intervals() == release.intervals()
         totals = [row["total"] for row in release.rows()]
         assert totals == np.cumsum([row["n"] for row in release.rows()]).tolist()
 
@@ -194,7 +199,8 @@ def _width(release: sfumato.Release, name: str, place: int = 5) -> float:
 @pytest.mark.parametrize("price", ["0.3", "4"])
 def test_intervals_of_sums_over_blocks_hold(database: sfumato.Database, price: str) -> None:
     """Of 4 numbers in 15 draws at 90 %, 60 bars that depend on each other in fours: more than 14 miss about once in 100
-    seeds, and the seeds are fixed."""
+    seeds, and the seeds are fixed.
+    """
     xs = np.array([row[1] for row in _rows()])
     truth = {"n": xs == 5, "total": (xs >= 0) & (xs <= 250), "a": (xs >= 20) & (xs <= 349), "b": (xs >= 0) & (xs < 120)}
     missed = 0

@@ -48,7 +48,9 @@ def test_the_planned_variance_is_that_of_generalised_least_squares(one: OrderedS
 def test_windows_are_planned_as_if_all_of_them_lay_inside() -> None:
     sizes, precisions, width = (1, 4, 16), [0.5, 0.2, 0.3], 5
     place = np.arange(-width, 16 + width)
-    weights = np.array([(place >= first) & (place < first + width) for first in place], dtype=np.float64)[:, width:-width]
+    weights = np.array([(place >= first) & (place < first + width) for first in place], dtype=np.float64)[
+        :, width:-width
+    ]
     covariance = np.linalg.inv(_precision(16, sizes, precisions))
     direct = np.einsum("ij,jk,ik->", weights, covariance, weights) / (weights**2).sum()
     found = variance_ratios(16, sizes, (OrderedSum(SumKind.WINDOW, width),), precisions)
@@ -71,7 +73,8 @@ def test_no_sum_at_all_is_a_tenth_worse_where_single_cells_are_shown(cells: int,
 def test_the_parts_of_all_levels_add_up_to_the_price(one: OrderedSum, power: int) -> None:
     shares = level_shares(1024, (one,), power)
     assert shares is not None
-    assert sum(shares.parts) == 1 and all(part > 0 for part in shares.parts)
+    assert sum(shares.parts) == 1
+    assert all(part > 0 for part in shares.parts)
     assert all((part / max(shares.parts) * 64).denominator == 1 for part in shares.parts)
     assert all(size % before == 0 for before, size in zip(shares.sizes, shares.sizes[1:], strict=False))
 
@@ -94,4 +97,5 @@ def test_few_cells_and_single_cells_are_measured_as_they_are() -> None:
     assert level_shares(1024, (CELLS,), 2) is None
     assert level_shares(52, (CELLS, RUNNING), 2) is None
     found = level_shares(1024, (CELLS, RUNNING), 1)
-    assert found is not None and found.parts[0] >= Fraction(100, 121)
+    assert found is not None
+    assert found.parts[0] >= Fraction(100, 121)

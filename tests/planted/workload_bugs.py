@@ -5,6 +5,9 @@ from tests.planted.bug import Bug, planned
 _LARGE = "tests/release/test_large_marginals.py"
 _SPLIT = "tests/planning/test_marginal_budget_split.py"
 _MARGINS = "tests/paths/test_workload_margins.py"
+_BLOCKS = "tests/paths/test_ordered_sums.py"
+_TREES = "tests/release/test_block_trees.py"
+_BLOCK_SHARES = "tests/planning/test_range_strategies.py"
 
 WORKLOAD_BUGS: tuple[Bug, ...] = (
     planned(
@@ -59,6 +62,43 @@ WORKLOAD_BUGS: tuple[Bug, ...] = (
             "planning/planner.py",
             "asked, large=True), *found)\n",
             "asked, large=True),)\n",
+        ),
+    ),
+    planned(
+        "blocks of an ordered key are not charged",
+        _BLOCKS,
+        (
+            "planning/planner.py",
+            "        Plan(private, groups, loss, event_of(groups), ways.tables, hierarchies=ways.hierarchies)\n",
+            "        Plan(private, groups, loss, event_of(groups[: len(private.groups)]), ways.tables, "
+            "hierarchies=ways.hierarchies)\n",
+        ),
+    ),
+    planned(
+        "a person has one row in all blocks",
+        _BLOCKS,
+        (
+            "planning/hierarchies.py",
+            "    return replace(whole, contribution=replace(group.contribution, groups=touched))\n",
+            "    return replace(whole, contribution=replace(group.contribution, rows=1, groups=1))\n",
+        ),
+    ),
+    planned(
+        "a sum over blocks has the noise of its cells alone",
+        _TREES,
+        (
+            "release/block_trees.py",
+            "            variance += own * (each**2).sum(axis=1)\n",
+            "            variance += own * (each**2).sum(axis=1) if level == 0 else 0\n",
+        ),
+    ),
+    planned(
+        "blocks take from single cells what they need",
+        _BLOCK_SHARES,
+        (
+            "planning/range_strategies.py",
+            " if OrderedSum(SumKind.CELLS) in sums else 0.0\n",
+            " if not sums else 0.0\n",
         ),
     ),
 )

@@ -58,7 +58,9 @@ def test_each_combination_of_other_keys_has_a_tree_and_hidden_cells_have_none() 
     direct = tree.estimate([cells[:5, :2].T, blocks.T]).T
     np.testing.assert_allclose(found.values.reshape(sizes)[:5, :2], direct, atol=1e-9)
     hidden = found.row_of.reshape(sizes) < 0
-    assert hidden[5:].all() and hidden[:, 2].all() and not hidden[:5, :2].any()
+    assert hidden[5:].all()
+    assert hidden[:, 2].all()
+    assert not hidden[:5, :2].any()
     np.testing.assert_array_equal(found.values.reshape(sizes)[hidden], cells[hidden])
     np.testing.assert_array_equal(np.cumsum(whole.reshape(5, 2), axis=0), np.rint(np.cumsum(direct, axis=0)))
     rows, places = np.array([0, 0, 0, 1, 1]), np.array([0, 3, 4, 1, 9])
@@ -69,4 +71,6 @@ def test_each_combination_of_other_keys_has_a_tree_and_hidden_cells_have_none() 
     apart[0, [0, 1]], apart[1, 1], apart[2, 3], apart[3, 0] = (1.0, 2.0), -1.0, 3.0, 1.0
     for moment, by_tree in zip(moved, tree.moments_of_sums(apart), strict=True):
         np.testing.assert_allclose(moment, [by_tree[:2].sum(), by_tree[2:].sum()])
-    assert found.moments_of_sums(np.array([0]), np.array([2]), np.array([1.0]), 1) is None, "a hidden cell is in no tree"
+    assert found.moments_of_sums(np.array([0]), np.array([2]), np.array([1.0]), 1) is None, (
+        "a hidden cell is in no tree"
+    )

@@ -27,7 +27,7 @@ from sfumato.planning.range_strategies import (
     variance_ratios,
 )
 
-_WORTH = 0.9
+_MAX_ERROR_RATIO = 0.9
 """Blocks are measured where the mean variance becomes smaller by at least this factor."""
 _MAX_VARIANCE_RATIO = float(MAX_DEVIATION_RATIO) ** 2 + 1e-6
 
@@ -113,7 +113,7 @@ def best_blocks(
         mean = exp(sum(map(log, ratios)) / len(ratios))
         found.append((mean * float(used / before if before else Fraction(1)), place))
     best = min(found, default=(1.0, 0))
-    return best[1] if best[0] < _WORTH else None
+    return best[1] if best[0] < _MAX_ERROR_RATIO else None
 
 
 def _ratios(plan: Plan, sums: Mapping[str, tuple[OrderedSum, ...]], apart: Plan) -> list[float] | None:
