@@ -123,7 +123,8 @@ def ranges(cells: int = 1024) -> None:
 
 def _blocks(cells: int, sums: tuple[OrderedSum, ...]) -> tuple[list[list[float]], tuple[int, ...]]:
     """Return how many times smaller deviations are by blocks, for both kinds of noise, and the sizes for Gaussian."""
-    found, sizes = [], ()
+    found = list[list[float]]()
+    sizes: tuple[int, ...] = ()
     for power in (2, 1):
         shares = level_shares(cells, sums, power)
         if shares is None:

@@ -41,6 +41,7 @@ from sfumato.planning.notes.plan_notes import with_notes
 from sfumato.planning.null_counts import WITH_NULL_COUNTS, best_null_counts
 from sfumato.planning.outside_cells import with_outside_cells
 from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.planning.range_questions import prefers_pieces, range_questions
 from sfumato.planning.range_strategies import OrderedSum
 from sfumato.planning.renyi_keys import with_renyi_keys
 from sfumato.planning.shared_marginals import ContingencyTable, common_tables, has_large_table, with_remainder_cells
@@ -142,6 +143,20 @@ def make_plans(
     Which of several is charged depends on what the account has spent (`spending.chosen`).
     Theorem: releasing what a plan describes is `plan.loss`-DP in the person.  Proof: proofs/planning.md
     """
+    plans = _plans_as_asked(private, wish, outcomes, known=known)
+    if outcomes or wish.within or wish.margins_before_data or (pieces := range_questions((private,))) is None:
+        return plans
+    found = _plans_as_asked(pieces.questions[0], wish)
+    return (*found, *plans) if prefers_pieces(found[0], pieces, plans[0], wish.max_loss) else plans
+
+
+def _plans_as_asked(
+    private: PrivateQuery,
+    wish: PriceTarget,
+    outcomes: tuple[ProjectNode, ...] = (),
+    *,
+    known: "KnownNeeds | None" = None,
+) -> tuple[Plan, ...]:
     if private.first:
         if wish.within:
             raise margin_of_stages(wish.within[0][0])

@@ -97,6 +97,22 @@ def variance_ratios(
     ]
 
 
+def projected_variance(
+    cells: int, sizes: Sequence[int], between: tuple[int, int], precisions: Sequence[float]
+) -> float:
+    """Return the planned variance of the sum of the cells from one place to another, both inside."""
+    place = np.arange(cells)
+    weights = ((place >= between[0]) & (place <= between[1])).astype(np.float64)
+    inside, level, found = [], 0.0, 0.0
+    for size in sizes:
+        first = np.arange(0, cells, size)
+        inside.append(float((np.add.reduceat(weights, first) ** 2 / np.minimum(size, cells - first)).sum()))
+    for here, above, size, precision in zip(inside, [*inside[1:], 0.0], sizes, precisions, strict=True):
+        level += size * precision
+        found += max(here - above, 0.0) / level
+    return found
+
+
 def _structures(cells: int) -> list[tuple[int, ...]]:
     found = {
         tuple(branching**level for level in range(levels + 1))
