@@ -7,6 +7,7 @@ _SPLIT = "tests/planning/test_marginal_budget_split.py"
 _MARGINS = "tests/paths/test_workload_margins.py"
 _BLOCKS = "tests/paths/test_ordered_sums.py"
 _TREES = "tests/release/test_block_trees.py"
+_PIECES = "tests/paths/test_range_questions.py"
 _BLOCK_SHARES = "tests/planning/test_range_strategies.py"
 
 WORKLOAD_BUGS: tuple[Bug, ...] = (
@@ -99,6 +100,15 @@ WORKLOAD_BUGS: tuple[Bug, ...] = (
             "planning/range_strategies.py",
             " if OrderedSum(SumKind.CELLS) in sums else 0.0\n",
             " if not sums else 0.0\n",
+        ),
+    ),
+    planned(
+        "a range lacks its last piece",
+        _PIECES,
+        (
+            "planning/range_questions.py",
+            "            sums[one.asked.name] = name, places[one.low], places[one.high + 1] - 1\n",
+            "            sums[one.asked.name] = name, places[one.low], max(places[one.low], places[one.high + 1] - 2)\n",
         ),
     ),
 )
