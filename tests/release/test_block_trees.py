@@ -43,6 +43,10 @@ def test_estimates_and_moments_are_those_of_dense_least_squares(tree: BlockTree)
     variance, fourth = tree.moments_of_sums(sums)
     np.testing.assert_allclose(variance, ((sums @ weights) ** 2) @ noises, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(fourth, ((sums @ weights) ** 4) @ fourths, rtol=1e-9, atol=1e-12)
+    one, other = sums[:3] @ weights, sums[3:] @ weights
+    for (power, times), found in tree.joint_moments(sums[:3], sums[3:]).items():
+        direct = (one**power * other**times) @ (noises if power + times == 2 else fourths)
+        np.testing.assert_allclose(found, direct, rtol=1e-9, atol=1e-12)
 
 
 def test_each_combination_of_other_keys_has_a_tree_and_hidden_cells_have_none() -> None:

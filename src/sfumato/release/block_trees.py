@@ -16,6 +16,10 @@ from sfumato.release.noisy import NoisyGroup
 
 Indices = npt.NDArray[np.int64]
 Values = npt.NDArray[Any]
+Entries = tuple[Indices, Indices, Floats]
+"""Row, cell and weight of each part of weighted sums."""
+JointMoments = dict[tuple[int, int], Floats]
+"""Cumulants of two sums in each row, by how often each of the two counts."""
 _MAX_CELLS_AT_ONCE = 2_000_000
 """So many cells of sums are projected at once."""
 MAX_PROJECTED_CELLS = 20_000_000
@@ -67,18 +71,24 @@ class BlockTree:
         return max(excess, 0.0) * self.cell_variances() ** 2
 
     def moments_of_sums(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return variance and fourth cumulant of weighted sums of estimated cells: one row of weights for each.
+        """Return variance and fourth cumulant of weighted sums of estimated cells: one row of weights for each."""
+        found = self.joint_moments(weights, weights)
+        return found[1, 1], found[2, 2]
 
-        The number of a block has the weight p·Σ u over its cells, where u solves the normal equations for the sum.
+    def joint_moments(self, one: Floats, other: Floats) -> JointMoments:
+        """Return the joint cumulants of two sums of estimated cells, of orders 2 and 4, by how often each sum counts.
+
+        The number of a block has the weight Σ u / variance over its cells, where u solves the normal equations for the
+        sum.
         """
         nothing = [np.zeros(-(-self.cells // size)) for size in self.sizes[1:]]
-        solved = self.estimate([weights * self.variances[0], *nothing])
-        variance, fourth = np.zeros(len(weights)), np.zeros(len(weights))
-        for level, (own, excess) in enumerate(zip(self.variances, self.fourths, strict=True)):
-            each = self.blocks(solved, level) / own
-            variance += own * (each**2).sum(axis=1)
-            fourth += excess * (each**4).sum(axis=1)
-        return variance, fourth
+        solved = [self.estimate([weights * self.variances[0], *nothing]) for weights in (one, other)]
+        found = {(order - times, times): np.zeros(len(one)) for order in (2, 4) for times in range(order + 1)}
+        for level, moments in enumerate(zip(self.variances, self.fourths, strict=True)):
+            first, second = (self.blocks(each, level) / moments[0] for each in solved)
+            for (power, times), total in found.items():
+                total += moments[power + times > 2] * (first**power * second**times).sum(axis=1)
+        return found
 
     @property
     def _known(self) -> list[tuple[Floats, Floats]]:
@@ -125,26 +135,32 @@ class BlockEstimates:
     def moments_of_sums(
         self, rows: Indices, cells: Indices, weights: Floats, size: int
     ) -> tuple[Floats, Floats] | None:
-        """Return variance and fourth cumulant of weighted sums, one entry per row and cell; None where they are many.
+        """Return variance and fourth cumulant of weighted sums, an entry per row and cell; None where they are many."""
+        found = self.joint_moments((rows, cells, weights), (rows[:0], cells[:0], weights[:0]), size)
+        return None if found is None else (found[2, 0], found[4, 0])
+
+    def joint_moments(self, one: Entries, other: Entries, size: int) -> JointMoments | None:
+        """Return the joint cumulants of two weighted sums in each row; None where they are many.
 
         Different trees have independent noise.
         """
+        rows, cells, weights = (np.concatenate(parts) for parts in zip(one, other, strict=True))
         trees, places = self.row_of[cells], self.place_of[cells]
         pairs, numbers = np.unique(rows * (int(self.row_of.max()) + 2) + trees + 1, return_inverse=True)
         if (trees < 0).any() or len(pairs) * self.tree.cells > MAX_PROJECTED_CELLS:
             return None
-        variance, fourth = np.zeros(size), np.zeros(size)
+        found = {(order - times, times): np.zeros(size) for order in (2, 4) for times in range(order + 1)}
         owner = np.zeros(len(pairs), dtype=np.int64)
         owner[numbers] = rows
+        which = np.repeat([0, 1], [len(one[0]), len(other[0])])
         most = max(1, _MAX_CELLS_AT_ONCE // self.tree.cells)
         for first in range(0, len(pairs), most):
             here = (numbers >= first) & (numbers < first + most)
-            spread = np.zeros((min(most, len(pairs) - first), self.tree.cells))
-            np.add.at(spread, (numbers[here] - first, places[here]), weights[here])
-            found = self.tree.moments_of_sums(spread)
-            for total, moments in zip((variance, fourth), found, strict=True):
-                np.add.at(total, owner[first : first + len(spread)], moments)
-        return variance, fourth
+            spread = np.zeros((2, min(most, len(pairs) - first), self.tree.cells))
+            np.add.at(spread, (which[here], numbers[here] - first, places[here]), weights[here])
+            for powers, moments in self.tree.joint_moments(spread[0], spread[1]).items():
+                np.add.at(found[powers], owner[first : first + spread.shape[1]], moments)
+        return found
 
 
 def block_estimates(

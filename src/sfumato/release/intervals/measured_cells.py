@@ -168,6 +168,15 @@ class MeasuredCells:
                 variance[several] = np.minimum(variance[several], exact)
         return variance, reach[1].astype(np.float64)
 
+    def blocks_of(self, places: Indices) -> tuple[BlockEstimates, int] | None:
+        """Return the estimates from blocks that all these numbers are of, and the number of the first; else None."""
+        kinds = np.unique(self.kinds[places]).tolist()
+        names = [(self.labels[kind], self.measured[kind].name) for kind in kinds]
+        found = [self.consistent[name].estimates for name in names if name in self.consistent]
+        if len(kinds) != 1 or not found or not isinstance(found[0], BlockEstimates):
+            return None
+        return found[0], self.starts[names[0]]
+
     def _cell_of(self, kind: int, place: int) -> tuple[tuple[int, ...], Indices]:
         """Return the axes of an estimate's marginal, in increasing order, and its places along them."""
         name = (self.labels[kind], self.measured[kind].name)
