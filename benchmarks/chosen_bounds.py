@@ -6,8 +6,9 @@ nothing is known but that nobody has more than a million rows; lineitems per cus
 draws them at scale factor 1. Both are counted at every bound once, exactly. Then the mechanism is run on these numbers
 so often (1,000 times), with noise that numpy draws: the histogram, the bound, the noise at the bound, and what is
 added for people above it. The best fixed cap is the one with the least median error if the owner had written it, with
-all of epsilon for the noise: nobody knows it beforehand. A number is far off if its error is more than ten times the
-median; an answer, if the mean error of its numbers is. A single Laplace noise is so far off once in 1,024 times.
+all of epsilon for the noise: nobody knows it beforehand. An answer errs by the mean error of its numbers. A number or
+an answer is far off if it errs by more than ten times what is typical: the median, or else the mean. A single Laplace
+noise errs by more than ten times its median once in 1,024 times, and its mean once in 22,026 times.
 
     python benchmarks/chosen_bounds.py [runs]
 """
@@ -60,22 +61,28 @@ class Question:
 def main() -> None:
     """Print for each question error, ratio and outliers, and the worst of them."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
-    ratios, far_numbers, far_answers = list[float](), list[float](), list[float]()
+    ratios, far = list[float](), list[tuple[float, float, float, float]]()
     with TemporaryDirectory() as folder:
         for question in questions(Path(folder)):
             found = run(question, runs)
             errors, means = np.concatenate(found), np.array([one.mean() for one in found])
             typical, best = _median(errors), best_fixed(question, runs)
             ratios.append(typical / best)
-            far_numbers.append(1000 * float((errors > FAR * typical).mean()))
-            far_answers.append(1000 * float((means > FAR * np.median(means)).mean()))
-            text = f"error {typical:9,.1f}, best cap {best:9,.1f}, ratio {ratios[-1]:5.2f}, "
-            text += f"of 1,000 numbers {far_numbers[-1]:5.2f} and answers {far_answers[-1]:5.2f} far off, "
+            far.append((*_far_off(errors), *_far_off(means)))
+            text = f"error {typical:9,.1f}, best cap {best:9,.1f}, ratio {ratios[-1]:5.2f}, far off of 1,000 "
+            text += "numbers {:5.2f} (by the mean {:5.2f}), answers {:5.2f} ({:5.2f}), ".format(*far[-1])
             print(f"{text}{len(errors) / runs:5.1f} shown  {question.name}", flush=True)
-    for name, far in (("numbers", far_numbers), ("answers", far_answers)):
-        text = f"of 1,000 {name} {np.mean(far):.2f} are off by more than {FAR} times the typical error"
-        print(f"{text} (mean of the questions), {max(far):.2f} (worst)")
+    kinds = [f"{what} by the {typical}" for what in ("numbers", "answers") for typical in ("median", "mean")]
+    for kind, shares in zip(kinds, zip(*far, strict=True), strict=True):
+        text = f"of 1,000 {kind} {np.mean(shares):.2f} are off by more than {FAR} times that (mean of the questions)"
+        print(f"{text}, {max(shares):.2f} (worst)")
     print(f"error / error of the best fixed cap = {float(np.median(ratios)):.2f} (median), {max(ratios):.2f} (worst)")
+
+
+def _far_off(errors: Floats) -> tuple[float, float]:
+    """Return how many of 1,000 errors are more than ten times the median, and more than ten times the mean."""
+    median, mean = (1000 * float((errors > FAR * typical).mean()) for typical in (np.median(errors), errors.mean()))
+    return median, mean
 
 
 def _median(errors: Floats) -> float:

@@ -55,7 +55,7 @@ def test_what_is_used_stays_and_what_is_too_large_is_not_held() -> None:
 
 def test_numbers_that_functions_remember_have_few_bytes_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caches, "MAX_NUMBER_BYTES", 100_000)
-    monkeypatch.setattr(caches, "_REMEMBERED", caches._Remembered())
+    monkeypatch.setattr(caches, "_CACHES", caches._Remembered())
 
     @remembered(1 << 15)
     def power(base: int, exponent: int) -> int:
@@ -87,7 +87,7 @@ SMALL_CACHES = {
     "mechanisms/randomized_response.py:log_rounded_up",
     "planning/bounding/candidates.py:candidate_thresholds",
     "planning/concentrated_loss.py:_around",
-    "randomness/bernoulli.py:_remembered",
+    "randomness/bernoulli.py:_cached_threshold",
     "randomness/discrete_gaussian.py:_prepare_sampler",
     "randomness/guide.py:build_guide",
     "randomness/health.py:_cutoff",

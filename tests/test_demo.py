@@ -14,7 +14,7 @@ from tests.made_up_clinic import PATIENTS, clinic, console, toured
 
 from sfumato.demo import tour as demo_tour
 from sfumato.demo.clinic import DEPARTMENTS, MadeUp, patients_seen, write_clinic
-from sfumato.demo.tour import QUESTIONS, SEEN, prepare_demo
+from sfumato.demo.tour import PATIENTS_PER_DEPARTMENT, QUESTIONS, prepare_demo
 from sfumato.errors import BadParameter
 from sfumato.opening import open
 
@@ -73,7 +73,7 @@ def test_the_tour_fits_into_80_columns_and_cuts_nothing_off(screen: str) -> None
 
 
 def test_the_tour_draws_every_department_with_its_margin_and_the_truth_beside_it(screen: str) -> None:
-    first = screen[screen.index(SEEN.title) : screen.index(QUESTIONS[1].title)]
+    first = screen[screen.index(PATIENTS_PER_DEPARTMENT.title) : screen.index(QUESTIONS[1].title)]
     rows = re.findall(r"(?m)^   (\w+) +([\d,]+) ± ([\d,]+) \*  █*░+ +([\d,]+) *$", first)
     assert sorted(name for name, *_ in rows) == sorted(department.key for department in DEPARTMENTS)
     held = sum(abs(_number(noisy) - _number(true)) <= _number(margin) for _, noisy, margin, true in rows)

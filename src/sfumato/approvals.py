@@ -81,7 +81,7 @@ class Requests:
                 "Ask the question.",
             )
         charged = ChargedRelease(asked.fingerprint, asked.sql, plan.event, plan.loss, asked.engine.version)
-        return self.get(approvals.file_release(self.payer, charged, reason, _stated(price)))
+        return self.get(approvals.file_release(self.payer, charged, reason, _price_fields(price)))
 
     def _file_for_rights(self, sql: str, parameters: object, reason: str, price: RequestedPrice) -> BudgetRequest:
         """File a text whose names do not exist for the account: the text, the price and the reason decide alone."""
@@ -91,7 +91,7 @@ class Requests:
         target = parse_price_target(price.epsilon, price.within, price.delta, Options(), whole, cap)
         if target.epsilon is None and not target.within:
             raise share_refused()
-        stated = _stated(price_target_to_json(target))
+        stated = _price_fields(price_target_to_json(target))
         for found in self.list(MAX_OPEN_REQUESTS):
             if (found.state, found.sql, found.price) == (RequestState.APPROVED, text, stated):
                 return found
@@ -222,7 +222,7 @@ def missing_names(
     )
 
 
-def _stated(price: Mapping[str, object]) -> dict[str, object]:
+def _price_fields(price: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in price.items() if value is not None}
 
 

@@ -163,7 +163,7 @@ class _Remembered:
                 cache.cache_clear()
 
 
-_REMEMBERED = _Remembered()
+_CACHES = _Remembered()
 
 
 def remembered(most: int) -> Callable[[Callable[..., T]], "functools._lru_cache_wrapper[T]"]:
@@ -186,11 +186,11 @@ def remembered(most: int) -> Callable[[Callable[..., T]], "functools._lru_cache_
         def counted(*arguments: Any, **named: Any) -> T:
             result = function(*arguments, **named)
             if next(numbers) % _MEASURED_EVERY == 0:
-                _REMEMBERED.count(_MEASURED_EVERY * (_OVERHEAD_BYTES + size_of((arguments, named, result))))
+                _CACHES.count(_MEASURED_EVERY * (_OVERHEAD_BYTES + size_of((arguments, named, result))))
             return result
 
         cache = lru_cache(maxsize=most)(update_wrapper(counted, function))
-        _REMEMBERED.caches.append(cache)
+        _CACHES.caches.append(cache)
         return cache
 
     return decorate

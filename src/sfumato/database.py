@@ -20,7 +20,7 @@ from sfumato.errors import BadParameter, BudgetExhausted, PolicyChanged, Refusal
 from sfumato.granted_texts import describe_granted
 from sfumato.ledger.affordable_price import afforded
 from sfumato.ledger.cohorts import named_cohort
-from sfumato.ledger.history import HISTORY_PAGE, page_of
+from sfumato.ledger.history import HISTORY_PAGE_ENTRIES, page_of
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.one_time_grants import has_grant
 from sfumato.ledger.payer import Payer
@@ -136,7 +136,7 @@ class Database:
         tell = checked_progress(progress)
         tell("plan", "")
         wanted = sql, parameters, RequestedPrice(epsilon, within, share, delta), key
-        while is_pilot(asked := self._sourced(*wanted)):
+        while is_pilot(asked := self._with_sources(*wanted)):
             self._answer(asked, None, tell)  # its numbers set the price of the next measurement
         if asked.plan.event is None:
             return self._free(asked)
@@ -170,18 +170,18 @@ class Database:
         self._check_open()
         engine, free = self.engine, RequestedPrice()
         read = self._preparation.analyse_all(questions, engine)
-        paid = [place for place, query in enumerate(read) if query.private.groups]
+        paid = [index for index, query in enumerate(read) if query.private.groups]
         price = workload_price(RequestedPrice(epsilon, within, share, delta), weights, len(read), paid)
         found: dict[int, Release] = {}
         if paid:
-            asked = self._preparation.prepare_workload([read[place] for place in paid], price, key, engine)
+            asked = self._preparation.prepare_workload([read[index] for index in paid], price, key, engine)
             if asked.plan.event is not None:
                 found = dict(zip(paid, self._answer(asked, key, tell), strict=True))
         return [
-            found[place]
-            if place in found
+            found[index]
+            if index in found
             else self._free(self._preparation.prepare_analysed(query, free, None, engine))
-            for place, query in enumerate(read)
+            for index, query in enumerate(read)
         ]
 
     def _answer(self, asked: Prepared, key: str | None, tell: Progress) -> list[Release]:
@@ -207,8 +207,8 @@ class Database:
             wanted = asked.plan.private, asked.price_target, refusal, asked.paying
             failure = afforded(self.payer.ledger, self.account, *wanted)
         else:
-            shown = self._shown(asked, *fresh[0]) if fresh else self._open_stored(asked, stored)
-            return [replace(one, repeated=not fresh) for one in shown]
+            shown = self._make_releases(asked, *fresh[0]) if fresh else self._open_stored(asked, stored)
+            return [replace(answer, repeated=not fresh) for answer in shown]
         raise failure  # with what the rest of the budget would buy
 
     def explain(
@@ -228,7 +228,7 @@ class Database:
         With `household` it also says what so many people lose together.
         """
         price = RequestedPrice(epsilon, within, share, delta)
-        asked = self._sourced(sql, parameters, price)
+        asked = self._with_sources(sql, parameters, price)
         plan = asked.plan if asked.known is None else asked.known.plan
         quote = make_quote(plan, self._shared.truncation_bounds(asked.engine.version), self.policy.budget.truncation)
         quote = piloted_quote(sourced_quote(asked, quote, self.payer.ledger, self.account), asked)
@@ -339,7 +339,7 @@ class Database:
         every = paying_of(self.engine, shown=self._preparation.shows_cohorts)
         return self.payer.ledger.budget(self.account, named_cohort(cohort, every))
 
-    def history(self, limit: object = HISTORY_PAGE, before: object = None) -> tuple[Entry, ...]:
+    def history(self, limit: object = HISTORY_PAGE_ENTRIES, before: object = None) -> tuple[Entry, ...]:
         """Return what was charged to this account, newest first: at most `limit` entries older than entry `before`."""
         self._check_open()
         return self.payer.ledger.history(self.account, *page_of(limit, before))
@@ -408,7 +408,7 @@ class Database:
         """Show a notebook what can be asked: the tables with their columns, and what is left."""
         return database_page(self.visible_policy, self.account, None if self._closed else self.budget())
 
-    def _sourced(self, sql: str, parameters: object, price: RequestedPrice, key: str | None = None) -> Prepared:
+    def _with_sources(self, sql: str, parameters: object, price: RequestedPrice, key: str | None = None) -> Prepared:
         """Return a question with what answers it: kept measurements where they are as exact as it asks, or its own."""
         return source_within(sql, parameters, price, key, self.engine, self._finder, self.account, self.policy)
 
@@ -423,7 +423,7 @@ class Database:
         receipt = replace(new, loss=known.plan.loss, rests_on=known.rests_on)
         release = make_release(known.plan, known.noisy, receipt, evaluate, self._truncation_bounds(asked, receipt))
         noted = release.noted.after([f"Free: from your answer of {known.when}."])
-        return self._marked(replace(release, repeated=True, noted=noted))
+        return self._mark_release(replace(release, repeated=True, noted=noted))
 
     def _receipt(
         self, asked: Prepared, name: str, charge: Charge | None = None, noisy: NoisyResult | None = None
@@ -431,9 +431,9 @@ class Database:
         return make_receipt(asked, name, self.payer, self.policy, self.timing, charge, noisy)
 
     def _open_stored(self, asked: Prepared, stored: str) -> list[Release]:
-        return self._shown(asked, *answer_from_json(stored, asked))
+        return self._make_releases(asked, *answer_from_json(stored, asked))
 
-    def _shown(self, asked: Prepared, noisy: NoisyResult, receipt: Receipt) -> list[Release]:
+    def _make_releases(self, asked: Prepared, noisy: NoisyResult, receipt: Receipt) -> list[Release]:
         bounds = self._truncation_bounds(asked, receipt)
         named = receipt.cohorts if asked.shows_cohorts else ()  # as this account may name them
         receipt, plans = replace(receipt, units=asked.units, cohorts=named), asked.outcomes
@@ -441,9 +441,9 @@ class Database:
             combined = combine_again(asked, noisy, receipt.rests_on, self._finder)
             plans, noisy = (combined.plan,), combined.noisy
         made = [make_release(plan, noisy, receipt, evaluate, bounds) for plan in plans]
-        return [self._marked(with_goal_note(release, asked)) for release in made]
+        return [self._mark_release(with_goal_note(release, asked)) for release in made]
 
-    def _marked(self, release: Release) -> Release:
+    def _mark_release(self, release: Release) -> Release:
         notes = (*((REHEARSAL_NOTE,) if self.rehearsal else ()), *budget_notes(self.policy))
         return replace(release, noted=release.noted.after(notes))
 
@@ -458,9 +458,9 @@ class Database:
         receipt, plan = self._receipt(asked, fresh_id(self.payer.source)), asked.plan
         if plan.groups:
             noisy = publish(plan, asked.engine.run(asked.job), self.payer.source)
-            return self._marked(make_release(plan, noisy, receipt, evaluate))
+            return self._mark_release(make_release(plan, noisy, receipt, evaluate))
         facts, columns = as_shown(plan.private, asked.engine.query_public(plan.private.outcome))
-        return self._marked(exact_release(plan.private.names, facts, columns, receipt, plan.private.notes))
+        return self._mark_release(exact_release(plan.private.names, facts, columns, receipt, plan.private.notes))
 
     def require_owner(self, what: str, why: str = _SOURCE_IS_THE_OWNERS) -> None:
         """Refuse an analyst's handle: for tools that show what only the data owner may see."""

@@ -54,14 +54,14 @@ def record_engine_failure(error: BaseException | str, statement: str = "") -> No
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "label": label,
             "error": kind,
-            "message": _shortened(str(error)),
-            "statement": _shortened(statement),
+            "message": _shorten(str(error)),
+            "statement": _shorten(statement),
         }
         with suppress(OSError, ValueError):  # a full disk is no reason to fail otherwise
             _append(Path(name), json.dumps(line).encode() + b"\n")
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= MAX_FIELD_CHARS else text[:MAX_FIELD_CHARS] + "…"
 
 

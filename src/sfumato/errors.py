@@ -10,7 +10,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import ClassVar
 
-_LONGEST_EXCERPT, _LONGEST_WORD = 60, 126
+_MAX_EXCERPT_CHARS, _MAX_WORD_CHARS = 60, 126
 
 
 def quote_value(value: object, longest: int = 60) -> str:
@@ -24,9 +24,9 @@ def quote_value(value: object, longest: int = 60) -> str:
 
 def excerpt(text: str) -> str:
     """Quote a piece of a question on one line, printable, and cut to sixty characters."""
-    head = " ".join(text[: 4 * _LONGEST_EXCERPT].split())
+    head = " ".join(text[: 4 * _MAX_EXCERPT_CHARS].split())
     clean = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in head)
-    return f"`{clean}`" if len(clean) <= _LONGEST_EXCERPT else f"`{clean[: _LONGEST_EXCERPT - 1]}…`"
+    return f"`{clean}`" if len(clean) <= _MAX_EXCERPT_CHARS else f"`{clean[: _MAX_EXCERPT_CHARS - 1]}…`"
 
 
 def position_prefix(position: tuple[int, int] | tuple[int, int, str]) -> str:
@@ -41,7 +41,7 @@ def position_prefix(position: tuple[int, int] | tuple[int, int, str]) -> str:
 
 def closest_names(word: object, known: Iterable[str], most: int = 1) -> list[str]:
     """Return those of the known words that somebody who wrote `word` may have meant, the nearest first."""
-    if not isinstance(word, str) or len(word) > _LONGEST_WORD:
+    if not isinstance(word, str) or len(word) > _MAX_WORD_CHARS:
         return []
     folded = {name.lower(): name for name in known}
     return [folded[close] for close in get_close_matches(word.lower(), list(folded), n=most)]

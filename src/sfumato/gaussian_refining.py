@@ -49,7 +49,7 @@ def gaussian_refined(asked: Prepared, combined: Prepared, finder: ViewFinder, ac
     if variances is None or measured is None:
         return combined
     for receipt, views in islice(_chains(asked, measured, finder), _MAX_COMPARED_ANSWERS):
-        found = _refined(asked, measured, variances, receipt, views, finder)
+        found = _refine(asked, measured, variances, receipt, views, finder)
         if found is None:
             continue
         if found.known is not None or _is_cheaper(found, combined, finder, account):
@@ -95,7 +95,11 @@ def _chains(asked: Prepared, measured: MeasurementIdentity, finder: ViewFinder) 
             known = kept.names.measured
             if known is None or [(group.cells, group.quantities) for group in known.groups] != cells:
                 continue
-            if not all(isinstance(one.mechanism, Gaussian) for group in kept.plan.groups for one in group.measured):
+            if not all(
+                isinstance(measurement.mechanism, Gaussian)
+                for group in kept.plan.groups
+                for measurement in group.measured
+            ):
                 continue
             receipt = receipt_from_json(content["receipt"])
             parts = (receipt.id, *receipt.rests_on)[:MAX_CHAIN_ANSWERS]
@@ -109,14 +113,14 @@ def _is_same_question(view: StoredGroup) -> bool:
     """Whether a view has the cells that are asked for, one for one, each number with Gaussian noise."""
     if any(len(places) != 1 for places in view.places):
         return False
-    mechanisms = {one.name: one.mechanism for one in view.group.measured}
+    mechanisms = {measurement.name: measurement.mechanism for measurement in view.group.measured}
     return all(
         list(parts.values()) == [1] and isinstance(mechanisms[next(iter(parts))], Gaussian)
         for parts in view.factors.values()
     )
 
 
-def _refined(
+def _refine(
     asked: Prepared,
     measured: MeasurementIdentity,
     variances: Mapping[Column, Fraction],
@@ -153,7 +157,7 @@ def _refined(
 
 def _sigma_squared(view: StoredGroup, name: str) -> Fraction:
     (kept,) = view.factors[name]
-    mechanism = next(one.mechanism for one in view.group.measured if one.name == kept)
+    mechanism = next(measurement.mechanism for measurement in view.group.measured if measurement.name == kept)
     if not isinstance(mechanism, Gaussian):
         raise AssertionError("only Gaussian noise is refined by Gaussian noise")
     return mechanism.sigma_squared
@@ -167,7 +171,11 @@ def _with_variances(plan: Plan, variances: Mapping[Column, Fraction], asked: Pre
     smooth = {group.group.label for group in plan.groups if group.vector and _is_smooth(group)}
     for group in plan.groups:
         if group.group.label in smooth:
-            moved = {one.name: one.sensitivity.l2_squared for one in group.measured if one.name in group.vector}
+            moved = {
+                measurement.name: measurement.sensitivity.l2_squared
+                for measurement in group.measured
+                if measurement.name in group.vector
+            }
             unit = min(variances[group.group.label, name] / squared for name, squared in moved.items())
             variances = {**variances, **{(group.group.label, name): unit * squared for name, squared in moved.items()}}
     groups = tuple(
@@ -176,14 +184,14 @@ def _with_variances(plan: Plan, variances: Mapping[Column, Fraction], asked: Pre
             vector=group.vector if group.group.label in smooth else (),
             measured=tuple(
                 replace(
-                    one,
+                    measurement,
                     mechanism=Gaussian(
-                        one.sensitivity.l2_squared,
-                        variances[group.group.label, one.name],
-                        one.sensitivity.neighbours,
+                        measurement.sensitivity.l2_squared,
+                        variances[group.group.label, measurement.name],
+                        measurement.sensitivity.neighbours,
                     ),
                 )
-                for one in group.measured
+                for measurement in group.measured
             ),
         )
         for group in plan.groups
@@ -195,7 +203,11 @@ def _with_variances(plan: Plan, variances: Mapping[Column, Fraction], asked: Pre
 
 def _is_smooth(group: GroupPlan) -> bool:
     """Whether a vector was planned with Gaussian noise: then what refines it is one, too (proofs/null_counts.md, 1)."""
-    return all(isinstance(one.mechanism, Gaussian) for one in group.measured if one.name in group.vector)
+    return all(
+        isinstance(measurement.mechanism, Gaussian)
+        for measurement in group.measured
+        if measurement.name in group.vector
+    )
 
 
 def _step(found: Derivation, within: Sequence[tuple[str, Fraction]]) -> Fraction:

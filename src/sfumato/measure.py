@@ -119,26 +119,26 @@ class Measurable:
         if isinstance(statement, SumStatement):
             unit = statement.unit or unit
             keys, source = statement.keys, statement.rows or rows.rows
-            measured = tuple(_measured(f"m{at}", argument, rows) for at, argument in enumerate(statement.sums))
+            measured = tuple(_planned_column(f"m{at}", argument, rows) for at, argument in enumerate(statement.sums))
         else:
             keys, source = (
                 (*(replace(key, cells=None) for key in statement.columns), Key("unit", rows.unit, None)),
                 rows.rows,
             )
-            measured = (_measured("m0", None, rows),)
+            measured = (_planned_column("m0", None, rows),)
         contribution = Contribution(rows.most, rows.most, bound_rows=False, bound_groups=False)
         group = Group(_LABEL, source, unit, rows.identity, keys, (), contribution)
         outcome = ProjectNode(InputNode(_LABEL, (), None), "outcome", ())
         private = PrivateQuery((group,), outcome, (), rows.neighbours, rows.notes)
         self.engine.check(private)
-        plan = Plan(private, (GroupPlan(group, None, measured, ()),), _NOTHING, None)
+        plan = Plan(private, (GroupPlan(group, None, measured, ()),), _NO_LOSS, None)
         return self.engine.prepare(plan)
 
 
-_NOTHING = PrivacyLoss(Fraction(0))
+_NO_LOSS = PrivacyLoss(Fraction(0))
 
 
-def _measured(name: str, argument: Scalar | None, rows: PrivateRows) -> PlannedMeasurement:
+def _planned_column(name: str, argument: Scalar | None, rows: PrivateRows) -> PlannedMeasurement:
     """Return one column of a statement. Its noise is not the plan's affair: `Measurer.noisy` adds it."""
     quantity = Aggregate(Aggregation.COUNT) if argument is None else Aggregate(Aggregation.SUM, (argument,))
     reach = 1 if argument is None else max(1, abs(argument.facts.low), abs(argument.facts.high))
@@ -226,7 +226,7 @@ def _integers(values: Sequence[Any], key: Key) -> Integers:
     if key.cells is None:
         facts = key.scalar.facts
         return np.clip(np.array(values, dtype=np.int64), facts.low, facts.high)  # whatever is stored
-    places = {cell: place for place, cell in enumerate(key.cells)}
+    places = {cell: index for index, cell in enumerate(key.cells)}
     return np.array([places.get(value, -1) for value in values], dtype=np.int64)
 
 

@@ -19,13 +19,13 @@ def load_ipython_extension(shell: Any) -> None:
 
 def _answer(shell: Any, line: str, cell: str) -> object:
     try:
-        return _asked(shell, line, cell)
+        return _ask_cell(shell, line, cell)
     except Refusal as refusal:
         print(f"Refused ({refusal.code}): {refusal}")  # without a trace: a refusal is an answer
         return None
 
 
-def _asked(shell: Any, line: str, cell: str) -> object:
+def _ask_cell(shell: Any, line: str, cell: str) -> object:
     name, *words = line.split() or [""]
     database = shell.user_ns.get(name)
     if not hasattr(database, "ask"):

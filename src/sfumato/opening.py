@@ -16,6 +16,7 @@ from sfumato.policy.policy import Policy
 from sfumato.policy.reading import PolicyFile, read_policy
 from sfumato.randomness.source import system_source
 from sfumato.rehearsal.policy import delete_with, rehearsal_policy, temporary_folder
+from sfumato.secure_files import path_refusal
 
 
 def open(
@@ -35,11 +36,11 @@ def open(
     nothing is charged to the real budget, and every answer is marked.
     """
     if rehearsal:
-        return _rehearsed(read_policy(policy), analyst, checked_progress(progress))
-    return _opened(policy, analyst, progress, confirm)
+        return _open_rehearsal(read_policy(policy), analyst, checked_progress(progress))
+    return _open_dataset(policy, analyst, progress, confirm)
 
 
-def _rehearsed(policy: Policy, analyst: str | None, progress: Progress) -> Database:
+def _open_rehearsal(policy: Policy, analyst: str | None, progress: Progress) -> Database:
     account = "" if analyst is None else account_of(policy, analyst)
     folder = temporary_folder()
     try:
@@ -56,12 +57,12 @@ def open_without_charge(
     policy: PolicyFile, *, analyst: str | None = None, progress: Progress | None = None, confirm: str | None = None
 ) -> Database:
     """Open the same, and charge nothing: truncation losses that nobody measured wait for the next `open`."""
-    return _opened(policy, analyst, progress, confirm, measure=False)
+    return _open_dataset(policy, analyst, progress, confirm, measure=False)
 
 
 def refreshed(policy: PolicyFile, *, progress: Progress | None = None, confirm: str | None = None) -> Database:
     """Take a new snapshot of a policy's source, whatever became of the one before it, and open the dataset."""
-    return _opened(policy, None, progress, confirm, again=True)
+    return _open_dataset(policy, None, progress, confirm, again=True)
 
 
 def open_policy(policy: Policy) -> Database:
@@ -77,7 +78,7 @@ def open_recorded(policy: Policy) -> Database:
     return _with_truncation(_open_account(policy, "", lambda phase, table: None, None, again=False, is_recorded=True))
 
 
-def _opened(
+def _open_dataset(
     policy: PolicyFile,
     analyst: str | None,
     progress: Progress | None,
@@ -93,6 +94,9 @@ def _opened(
     except (BadSource, BudgetExhausted, EngineFailed):
         if not account:
             raise
+    except OSError as failure:
+        if not account:
+            raise path_refusal(failure, BadSource) from None
     else:
         return _with_truncation(database) if measure else database
     raise NoSnapshot()  # whether the data can be read, and why not, is the owner's to see

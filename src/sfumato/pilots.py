@@ -90,7 +90,7 @@ def source_within(
         if not depends_on_data(refusal):
             raise
         targets = read_targets(price.within)
-    most = _most(price, account, policy)
+    most = _max_epsilon(price, account, policy)
 
     def prepare(epsilon: Fraction, stored: StoredPlanKey | None = None) -> Prepared:
         wanted = RequestedPrice(epsilon, None, None, price.delta, stored)
@@ -104,7 +104,7 @@ def is_pilot(asked: Prepared) -> bool:
     return asked.price_target.goal is not None and asked.price_target.goal.is_pilot
 
 
-def _most(price: RequestedPrice, account: str, policy: Policy) -> Fraction:
+def _max_epsilon(price: RequestedPrice, account: str, policy: Policy) -> Fraction:
     """Return the most epsilon that a question may cost: what was said beside its margins, or the account's cap."""
     analyst = policy.analyst(account) if account else None
     cap = policy.budget.epsilon if analyst is None else min(analyst.epsilon, policy.budget.epsilon)
@@ -121,7 +121,7 @@ def _next_measurement(
     costs = [_three_digits(most * share) for share in PILOT_SHARES]
     for cost, following in zip(costs, (*costs[1:], None), strict=True):
         pilot = prepare(cost)
-        stored = _stored(pilot, finder)
+        stored = _find_stored(pilot, finder)
         if stored is None:
             return _with_goal(pilot, goal)
         goal = replace(goal, paid=goal.paid + cost)
@@ -149,7 +149,7 @@ def _fresh_answer(search: "_Search", price: Fraction, costs: Sequence[Fraction],
     while True:
         price = _unlike(price, costs)
         answer = search.prepared_at(price)
-        stored = _stored(answer, finder)
+        stored = _find_stored(answer, finder)
         if stored is None or not answer_from_json(stored, answer)[1].refines:
             return answer
         price *= Fraction(99, 100)
@@ -163,7 +163,7 @@ def _accounts(finder: ViewFinder) -> Sequence[str]:
     return finder.ledger.accounts() if finder.account is None else (finder.account,)
 
 
-def _stored(asked: Prepared, finder: ViewFinder) -> str | None:
+def _find_stored(asked: Prepared, finder: ViewFinder) -> str | None:
     """Return the release of exactly this measurement, where it is stored."""
     names = (asked.fingerprint, *asked.names.older)
     found = (
@@ -182,12 +182,14 @@ def _is_paid(asked: Prepared, finder: ViewFinder) -> bool:
 def _check_targets(plan: Plan, targets: tuple[MarginTarget, ...]) -> None:
     """Refuse a column whose margin no measurement tells, before anything is charged."""
     made = {
-        (group.group.label, one.name): [step for name in one.measured for step in group.steps_of(name)]
+        (group.group.label, output.name): [step for name in output.measured for step in group.steps_of(name)]
         for group in plan.groups
-        for one in group.derived
+        for output in group.derived
     }
     functions = {
-        (group.group.label, one.name): one.quantity.function for group in plan.groups for one in group.all_outputs
+        (group.group.label, output.name): output.quantity.function
+        for group in plan.groups
+        for output in group.all_outputs
     }
     columns = zip(plan.private.names, plan.private.outcome.items, strict=True)
     kinds = {fold_name(name): item.scalar.facts.type for name, item in columns}
@@ -199,7 +201,7 @@ def _check_targets(plan: Plan, targets: tuple[MarginTarget, ...]) -> None:
             if (
                 not used
                 or kinds[fold_name(target.name)] not in NUMBERS
-                or any(functions.get(one) not in _PILOTED_FUNCTIONS for one in used)
+                or any(functions.get(column) not in _PILOTED_FUNCTIONS for column in used)
             ):
                 raise UnreachableMargin(
                     f"The margin of `{target.name}` cannot be asked for.",
@@ -216,7 +218,7 @@ class _Decision:
     unreachable: str = ""
 
 
-_UNDECIDED = _Decision(Fraction(0))
+_NO_DECISION = _Decision(Fraction(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +239,7 @@ class _Search:
     def remembered(self, following: Fraction | None) -> _Decision | None:
         """Return what was decided before, or decide."""
         key = self.receipt.id, self.pilot.fingerprint_digest, self.pilot.texts, self.targets, self.left, following
-        if (found := _DECISIONS.get(key, _UNDECIDED)) is _UNDECIDED:  # another thread may forget all of them
+        if (found := _DECISIONS.get(key, _NO_DECISION)) is _NO_DECISION:  # another thread may forget all of them
             found = self.decide(following)
             if len(_DECISIONS) >= _MAX_DECISIONS:
                 _DECISIONS.clear()
@@ -247,10 +249,10 @@ class _Search:
     def decide(self, following: Fraction | None) -> _Decision | None:
         """Return what to measure next; None for another pilot measurement, which costs `following`."""
         best = self._ratios(self.left, 1)
-        rows = {place for place, ratio in enumerate(best) if ratio <= 1}
+        rows = {index for index, ratio in enumerate(best) if ratio <= 1}
         if not rows:
             return self._fallback()
-        plain, careful = self._least(0, rows), self._least(-1, rows)
+        plain, careful = self._min_price(0, rows), self._min_price(-1, rows)
         if careful is not None and plain is not None and careful <= max(_MAX_GUESS_RATIO * plain, self.cost):
             return _Decision(careful)
         if following is not None and (plain is None or following < plain / 2):
@@ -259,8 +261,8 @@ class _Search:
             return _Decision(careful)
         if plain is not None:
             return _Decision(min(self.left, _three_digits(_MAX_GUESS_RATIO * plain)))
-        reached = {place for place, ratio in enumerate(self._ratios(self.left, 0)) if ratio <= 1}
-        some = self._least(0, reached) if reached else None
+        reached = {index for index, ratio in enumerate(self._ratios(self.left, 0)) if ratio <= 1}
+        some = self._min_price(0, reached) if reached else None
         return self._fallback() if some is None else _Decision(some)
 
     def prepared_at(self, price: Fraction) -> Prepared:
@@ -281,12 +283,12 @@ class _Search:
         why = f"At most ε = {round_up(self.left)} can be spent on it.{about}"
         return _Decision(_three_digits(self.cost * _FALLBACK_SHARE), why)
 
-    def _least(self, care: int, rows: set[int]) -> Fraction | None:
+    def _min_price(self, care: int, rows: set[int]) -> Fraction | None:
         """Return nearly the least price at which these rows are expected to reach their margins; None for none."""
 
         def worst(step: int) -> float:
             ratios = self._ratios(self._price(step), care)
-            return max((ratios[place] for place in rows if place < len(ratios)), default=inf)
+            return max((ratios[index] for index in rows if index < len(ratios)), default=inf)
 
         dear, cheap = 0, _PRICE_STEPS
         if (ratio := worst(dear)) > 1:
@@ -315,16 +317,18 @@ class _Search:
         plan = next((plan for plan, _ in asked.plans if _shape(plan) == _shape(self.pilot.plan)), None)
         if plan is None:
             return ()
-        found = [self._ratios_of(plan, numbers, price, care) for numbers in _moved(self.pilot.plan, self.noisy, care)]
+        found = [
+            self._ratios_of(plan, numbers, price, care) for numbers in _shift_numbers(self.pilot.plan, self.noisy, care)
+        ]
         return tuple(map(max, zip(*found, strict=False)))
 
     def _ratios_of(self, plan: Plan, numbers: NoisyResult, price: Fraction, care: int) -> Ratios:
         release = make_release(plan, numbers, self.receipt, evaluate)
-        wider = {target: self._expected(target, price, care) for target in self.targets}
+        wider = {target: self._expected_ratio(target, price, care) for target in self.targets}
         ratios = [list(map(expected, _target_ratios(release, plan, target))) for target, expected in wider.items()]
         return tuple(map(max, zip(*ratios, strict=True)))
 
-    def _expected(self, target: MarginTarget, price: Fraction, care: int) -> Callable[[float], float]:
+    def _expected_ratio(self, target: MarginTarget, price: Fraction, care: int) -> Callable[[float], float]:
         """Return what a ratio is expected to be, from the one that the pilot's numbers have at this price.
 
         Ends of quantiles are chosen with the answer, and change inversely to the price. An interval that does not hold
@@ -335,7 +339,9 @@ class _Search:
         if self._is_chosen(target):
             factor = float(self.cost / price) * _QUANTILE_WIDTH_FACTOR**-care
             farthest = _MAX_PRICE_RATIO if care else inf
-        elif any(one.candidates is not None for group in self.pilot.plan.groups for one in group.measured):
+        elif any(
+            measurement.candidates is not None for group in self.pilot.plan.groups for measurement in group.measured
+        ):
             factor = _BOUND_FACTOR**-care
 
         def expected(ratio: float) -> float:
@@ -346,21 +352,28 @@ class _Search:
     def _is_chosen(self, target: MarginTarget) -> bool:
         """Whether a column depends on what is chosen with its ends."""
         groups = self.pilot.plan.groups
-        chosen = {(group.group.label, one.name) for group in groups for one in group.chosen}
-        made = {(group.group.label, one.name): one.measured for group in groups for one in group.derived}
-        sources = (one for origin in column_origins(self.pilot.plan.private, target.name) for one in origin.sources)
+        chosen = {(group.group.label, selection.name) for group in groups for selection in group.chosen}
+        made = {(group.group.label, output.name): output.measured for group in groups for output in group.derived}
+        sources = (
+            source for origin in column_origins(self.pilot.plan.private, target.name) for source in origin.sources
+        )
         return any((label, part) in chosen for label, name in sources for part in made.get((label, name), ()))
 
 
 def _shape(plan: Plan) -> object:
     """Return what has to agree for the numbers of one plan to be read as those of another."""
     return [
-        (group.group.label, type(group.selection), [one.name for one in group.all_outputs], group.selecting_measurement)
+        (
+            group.group.label,
+            type(group.selection),
+            [output.name for output in group.all_outputs],
+            group.selecting_measurement,
+        )
         for group in plan.groups
     ], len(plan.tables)
 
 
-def _moved(plan: Plan, noisy: NoisyResult, care: int) -> list[NoisyResult]:
+def _shift_numbers(plan: Plan, noisy: NoisyResult, care: int) -> list[NoisyResult]:
     """Return noisy numbers as they may be without their noise: smaller for -1, in two ways, and larger for 1.
 
     Where rows are counted, all numbers of a cell change alike, so that averages stay as they are; or each by itself.
@@ -377,8 +390,8 @@ def _moved(plan: Plan, noisy: NoisyResult, care: int) -> list[NoisyResult]:
 def _moved_group(group: GroupPlan, noisy: NoisyGroup, care: int, *, alike: bool) -> NoisyGroup:
     if group.is_bound_selection:
         return noisy
-    reach = {one.name: one.mechanism.margin(_PLANNED_CONFIDENCE) for one in group.measured}
-    counts = [one.name for one in group.measured if one.quantity.function is Aggregation.COUNT]
+    reach = {measurement.name: measurement.mechanism.margin(_PLANNED_CONFIDENCE) for measurement in group.measured}
+    counts = [measurement.name for measurement in group.measured if measurement.quantity.function is Aggregation.COUNT]
     columns = dict(noisy.columns)
     numbers = [name for name in reach if not any(isinstance(value, tuple) for value in columns[name])]
     leading = next((name for name in counts if name in numbers), None) if alike else None
@@ -420,18 +433,18 @@ def _is_named(name: str, target: MarginTarget) -> bool:
 def _is_exact(plan: Plan, target: MarginTarget) -> bool:
     """Whether the noise of all that a column is made of is 0, as surely as its interval has to hold."""
     groups = {group.group.label: group for group in plan.groups}
-    made = {(label, one.name): one.measured for label, group in groups.items() for one in group.derived}
-    sources = {one for origin in column_origins(plan.private, target.name) for one in origin.sources}
+    made = {(label, output.name): output.measured for label, group in groups.items() for output in group.derived}
+    sources = {source for origin in column_origins(plan.private, target.name) for source in origin.sources}
     used = {
         (label, step) for label, name in sources for part in made[label, name] for step in groups[label].steps_of(part)
     }
     laws = {
-        (label, one.name): one.mechanism
+        (label, measurement.name): measurement.mechanism
         for label, group in groups.items()
-        for one in group.measured
-        if one.candidates is None
+        for measurement in group.measured
+        if measurement.candidates is None
     }
-    return used <= laws.keys() and not any(laws[one].margin(CONFIDENCE) for one in used)
+    return used <= laws.keys() and not any(laws[column].margin(CONFIDENCE) for column in used)
 
 
 def _ratio(value: object, ends: object, target: MarginTarget, *, exact: bool) -> float:

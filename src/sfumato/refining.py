@@ -149,13 +149,13 @@ def _difference(plan: Plan, before: Scales) -> tuple[LaplaceRefinement, ...]:
     events: list[LaplaceRefinement] = []
     for group in plan.groups:
         together: list[LaplaceRefinement] = []
-        for one in group.measured:
-            noise = one.mechanism
+        for measurement in group.measured:
+            noise = measurement.mechanism
             if not isinstance(noise, Laplace):
                 raise AssertionError("only Laplace noise is refined")
-            earlier = before[group.group.label, one.name]
+            earlier = before[group.group.label, measurement.name]
             event = LaplaceRefinement(noise.sensitivity, earlier, noise.scale, noise.neighbours)
-            (together if one.name in group.vector else events).append(event)
+            (together if measurement.name in group.vector else events).append(event)
         if together:
             wider = min(event.before / event.sensitivity for event in together)
             finest = min(event.scale / event.sensitivity for event in together)
@@ -184,14 +184,14 @@ def _earlier(
     event = kept.plan.event if is_refinement(entry.event) else entry.event
     if known is None or other is None or event is None or question not in (known.text, known.first_text):
         return None
-    if [(one.cells, one.quantities) for one in known.groups] != [
-        (one.cells, one.quantities) for one in measured.groups
+    if [(group.cells, group.quantities) for group in known.groups] != [
+        (group.cells, group.quantities) for group in measured.groups
     ]:
         return None
     before: dict[tuple[str, str], Fraction] = {}
-    for one, own in zip(known.groups, measured.groups, strict=True):
-        names = (kept.plan.groups[one.place].group.label, asked.plan.groups[own.place].group.label)
-        for name, own_name in zip(one.columns, own.columns, strict=True):
+    for group, own in zip(known.groups, measured.groups, strict=True):
+        names = (kept.plan.groups[group.place].group.label, asked.plan.groups[own.place].group.label)
+        for name, own_name in zip(group.columns, own.columns, strict=True):
             before[names[1], own_name] = other[names[0], name]
     if any(before[name] <= scale for name, scale in scales.items()):
         return None
@@ -205,10 +205,10 @@ def _scales(plan: Plan) -> dict[tuple[str, str], Fraction] | None:
     for group in plan.groups:
         if group.selection is not None or group.chosen:
             return None
-        for one in group.measured:
-            if not isinstance(one.mechanism, Laplace) or one.bound is not None:
+        for measurement in group.measured:
+            if not isinstance(measurement.mechanism, Laplace) or measurement.bound is not None:
                 return None
-            found[group.group.label, one.name] = one.mechanism.scale
+            found[group.group.label, measurement.name] = measurement.mechanism.scale
     return found
 
 
@@ -223,12 +223,12 @@ def publish_refined(plan: Plan, aggregates: Aggregates, refinement: Refinement, 
         if tuple(exact.keys) != earlier.keys:
             raise EngineFailed
         columns = []
-        for one in group.measured:
-            if not isinstance(one.mechanism, Laplace):
+        for measurement in group.measured:
+            if not isinstance(measurement.mechanism, Laplace):
                 raise AssertionError("only Laplace noise is refined")
-            values = integer_answers(np.asarray(exact.columns[one.name])).astype(object)
-            larger = np.array(earlier.numbers(one.name), dtype=object) - values
-            law = RefinedLaplace(refinement.before[group.group.label, one.name], one.mechanism.scale)
-            columns.append((one.name, tuple(int(value) for value in values + law.draw(larger, source))))
+            values = integer_answers(np.asarray(exact.columns[measurement.name])).astype(object)
+            larger = np.array(earlier.numbers(measurement.name), dtype=object) - values
+            law = RefinedLaplace(refinement.before[group.group.label, measurement.name], measurement.mechanism.scale)
+            columns.append((measurement.name, tuple(int(value) for value in values + law.draw(larger, source))))
         groups.append(NoisyGroup(earlier.keys, tuple(columns)))
     return NoisyResult(tuple(groups), 0)

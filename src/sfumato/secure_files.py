@@ -11,7 +11,7 @@ from pathlib import Path
 from struct import pack, unpack_from
 from weakref import WeakSet
 
-from sfumato.errors import LedgerUnavailable
+from sfumato.errors import LedgerUnavailable, Refusal
 
 try:
     _locks = import_module("fcntl")
@@ -29,6 +29,20 @@ fcntl, flock = _locks.fcntl, _locks.flock
 LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN = _locks.LOCK_EX, _locks.LOCK_NB, _locks.LOCK_SH, _locks.LOCK_UN
 
 _SUFFIX = ".aside"
+
+
+def path_refusal(failure: OSError, kind: type[Refusal]) -> Refusal | OSError:
+    """Return the refusal of a path that the operating system does not take; another failure is returned as it is.
+
+    No message repeats the path: the reader may not have typed it.
+    """
+    if failure.filename is None:
+        return failure
+    return kind(
+        "A file or folder cannot be used.",
+        f"The operating system says: {failure.strerror}.",
+        "Check the paths that were written: this user needs the right to use them, and a name has at most 255 bytes.",
+    )
 
 
 def write_atomically(path: Path, content: bytes) -> None:

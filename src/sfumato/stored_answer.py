@@ -181,18 +181,18 @@ def refined_groups(groups: tuple[GroupPlan, ...], events: Sequence[Event]) -> tu
     for group in groups:
         vector = group.vector if vectors else ()
         noise: dict[str, Gaussian] = {}
-        for one in group.measured:
-            if one.name in noise:
+        for measurement in group.measured:
+            if measurement.name in noise:
                 continue
             match rest.pop(0) if rest else None:
-                case Concentrated(rho, neighbours) if vector and one.name == vector[0]:
+                case Concentrated(rho, neighbours) if vector and measurement.name == vector[0]:
                     moved = {other.name: other.sensitivity.l2_squared for other in group.measured}
                     noise |= {name: Gaussian(moved[name], moved[name] / (2 * rho), neighbours) for name in vector}
-                case GaussianNoise(squared, variance, neighbours) if one.name not in vector:
-                    noise[one.name] = Gaussian(squared, variance, neighbours)
+                case GaussianNoise(squared, variance, neighbours) if measurement.name not in vector:
+                    noise[measurement.name] = Gaussian(squared, variance, neighbours)
                 case _:
                     return None
-        measured = tuple(replace(one, mechanism=noise[one.name]) for one in group.measured)
+        measured = tuple(replace(measurement, mechanism=noise[measurement.name]) for measurement in group.measured)
         found.append(replace(group, vector=vector, measured=measured))
     return None if rest else tuple(found)
 

@@ -87,8 +87,8 @@ class ViewFinder:
         """Return the views of each group of a plan, by its label; empty where some group has none."""
         words = words_of(measured)
         found = {}
-        for place, group in enumerate(plan.groups):
-            wanted = measured.signature_at(place)
+        for index, group in enumerate(plan.groups):
+            wanted = measured.signature_at(index)
             views = list(self._views(group, wanted, words, engine)) if wanted is not None and _is_plain(group) else []
             if not views:
                 return {}
@@ -97,7 +97,7 @@ class ViewFinder:
 
     def named(self, plan: Plan, words: str, engine: Engine, receipts: Sequence[str]) -> dict[str, list[StoredGroup]]:
         """Return the views with these receipts, which an answer rests on."""
-        entries = [entry for one in receipts if (entry := self.ledger.settled(one)) is not None]
+        entries = [entry for receipt in receipts if (entry := self.ledger.settled(receipt)) is not None]
         return {
             group.group.label: [
                 view
@@ -113,7 +113,7 @@ class ViewFinder:
         flow = cache(partial(CanonicalFlow, group.group.rows))  # few kept signatures need it
         for account in accounts:
             for question, receipt in self.ledger.charges_of_family(account, engine.version, family):
-                if not any(_may_answer(one, wanted, flow) for one in views_in(question)):
+                if not any(_may_answer(stored_view, wanted, flow) for stored_view in views_in(question)):
                     continue
                 entry = self.ledger.settled(receipt, account)
                 for view in () if entry is None else self._of_entry(group, flow(), words, entry, engine):
@@ -155,7 +155,7 @@ class ViewFinder:
 
 def _is_plain(group: GroupPlan) -> bool:
     """Whether all columns of a group have bars for weighted sums in the place of their measurements."""
-    return all(isinstance(one, CountColumn | SumColumn | AverageColumn) for one in group.derived)
+    return all(isinstance(output, CountColumn | SumColumn | AverageColumn) for output in group.derived)
 
 
 def _same_rows(asked: GroupPlan, flow: CanonicalFlow, known: ViewSignature, words: str) -> bool:
@@ -167,11 +167,11 @@ def _may_answer(known: ViewSignature | None, wanted: ViewSignature, flow: Callab
     """Whether a stored signature is worth a closer look."""
     if known is None or known.base != wanted.base or not known.conditions <= wanted.conditions:
         return False
-    if any(combination(one, known.sums) is None for one in wanted.sums):
+    if any(combination(total, known.sums) is None for total in wanted.sums):
         return False
     needed = set(wanted.leaves)
     for token, made in flow().conditions.items():
-        if not any(token.startswith(one) for one in known.conditions):
+        if not any(token.startswith(condition) for condition in known.conditions):
             expanded = flow().expanded(*made)
             needed |= set() if expanded is None else {name[:TOKEN_CHARS] for _, name in columns_read(expanded)}
     return needed <= known.leaves
@@ -186,7 +186,7 @@ def _factors(
         parts = None if terms is None else combination(terms, known)
         if parts is None:
             return None
-        found[name] = {names[place]: factor for place, factor in parts.items()}
+        found[name] = {names[index]: factor for index, factor in parts.items()}
     return found
 
 
@@ -212,7 +212,7 @@ def derive(plan: Plan, views: Mapping[str, Sequence[StoredGroup]], own: NoisyRes
         found = list(zip(labels, views.get(group.group.label, ()), strict=True))
         shown = shown_cells(table)
         if found:
-            derived += [_weighted(group, name, found, shown, own is not None) for name in _names(group)]
+            derived += [_weighted_measurement(group, name, found, shown, own is not None) for name in _names(group)]
     made = replace(shape, groups=tuple(groups), derived=tuple(derived))
     if own is None:
         events = tuple(entry.event for entry in rests_on.values() if entry.event is not None)
@@ -245,10 +245,10 @@ def from_views(asked: Prepared, finder: ViewFinder, *, at_any_accuracy: bool = F
         return replace(asked, known=known)
     if asked.plan.combines_groups:
         return asked  # its own groups are combined with each other
-    return _cheaper(asked, views, finder) if asked.price_target.within else _combined(asked, views)
+    return _cheaper(asked, views, finder) if asked.price_target.within else _combine(asked, views)
 
 
-def _combined(asked: Prepared, views: Mapping[str, Sequence[StoredGroup]]) -> Prepared:
+def _combine(asked: Prepared, views: Mapping[str, Sequence[StoredGroup]]) -> Prepared:
     """Return a question whose fresh numbers are combined with kept ones, where that makes a difference."""
     found = derive(asked.plan, views, unmeasured(asked.plan))
     alone = _margins_alone(asked.plan)
@@ -347,14 +347,14 @@ def _used_receipts(asked: Prepared, ledger: Ledger, account: str) -> tuple[str, 
     stored = asked.kept
     if stored is None and asked.paid:
         names = (asked.fingerprint, *asked.names.older)
-        stored = next(filter(None, (ledger.stored(account, one, asked.engine.version) for one in names)), None)
+        stored = next(filter(None, (ledger.stored(account, name, asked.engine.version) for name in names)), None)
     return () if stored is None else (receipt_from_json(json.loads(stored)["receipt"]).id,)
 
 
 def free_text(release: Release, entry: Callable[[str], Entry | None]) -> str:
     """Say that an answer was paid for before, and when; `entry` finds charges of this account, and no others."""
     entries = [entry(receipt) for receipt in (release.receipt.id, *release.receipt.rests_on)]
-    found = [one for one in entries if one is not None]
+    found = [item for item in entries if item is not None]
     own = found[:1] if entries[0] is not None else found
     return f"free: from your answer of {days_of(own)}" if own else "free: from an earlier answer"
 
@@ -371,8 +371,11 @@ def _margins_alone(plan: Plan) -> dict[Column, int]:
     """Return how far what a plan measures may be off, without kept numbers: sums of steps in the place of steps."""
     found: dict[Column, int] = {}
     for group in plan.groups:
-        inside = {one.steps[0] for one in group.sums}
-        names = [*(one.name for one in group.measured if one.name not in inside), *(one.name for one in group.sums)]
+        inside = {total.steps[0] for total in group.sums}
+        names = [
+            *(measurement.name for measurement in group.measured if measurement.name not in inside),
+            *(total.name for total in group.sums),
+        ]
         margins = {(group.group.label, name): step_margin(group, name) for name in names}
         found |= {name: margin for name, margin in margins.items() if margin is not None}
     return found
@@ -381,7 +384,7 @@ def _margins_alone(plan: Plan) -> dict[Column, int]:
 def column_margins(known: Derivation) -> dict[str, Fraction]:
     """Return how far the columns of an answer may be off that are derived numbers and nothing else."""
     plan, found = known.plan, dict[str, Fraction]()
-    derived = {(group.group.label, one.name): one for group in plan.groups for one in group.derived}
+    derived = {(group.group.label, output.name): output for group in plan.groups for output in group.derived}
     for name, origin in zip(plan.private.names, origins(plan.private), strict=True):
         source = shown_unchanged(origin, derived)
         one = None if source is None else derived[source]
@@ -415,13 +418,13 @@ def days_of(entries: Iterable[Entry]) -> str:
 
 
 def _names(group: GroupPlan) -> list[str]:
-    return [one.name for one in group.measured]
+    return [measurement.name for measurement in group.measured]
 
 
-def _weighted(
+def _weighted_measurement(
     group: GroupPlan, name: str, views: Sequence[tuple[str, StoredGroup]], shown: Sequence[int], with_own: bool
 ) -> DerivedMeasurement:
-    own = next(one for one in group.measured if one.name == name)
+    own = next(measurement for measurement in group.measured if measurement.name == name)
     variances = [
         [
             sum(
@@ -435,11 +438,11 @@ def _weighted(
     ]
     fresh = moments_of(own.mechanism)[0] if with_own else None
     parts: dict[Column, tuple[list[int], list[int], list[float]]] = {}
-    for row, place in enumerate(shown):
-        each = [max(one[row], 1e-300) for one in variances] + ([] if fresh is None else [max(fresh, 1e-300)])
+    for row, index in enumerate(shown):
+        each = [max(variance[row], 1e-300) for variance in variances] + ([] if fresh is None else [max(fresh, 1e-300)])
         best = min(each)
-        precision = [best / one for one in each]
-        weights = [one / sum(precision) for one in precision]
+        precision = [best / variance for variance in each]
+        weights = [quotient / sum(precision) for quotient in precision]
         if len(each) == 1:
             weights = [1.0]
         for weight, (label, view) in zip(weights, views, strict=False):
@@ -451,7 +454,7 @@ def _weighted(
         if fresh is not None:
             rows, cells, values = parts.setdefault((group.group.label, name), ([], [], []))
             rows.append(row)
-            cells.append(place)
+            cells.append(index)
             values.append(weights[-1])
     listed = tuple(WeightedCells(*at, tuple(r), tuple(c), tuple(w)) for at, (r, c, w) in parts.items())
     return DerivedMeasurement(group.group.label, name, listed)
@@ -465,15 +468,18 @@ def _without_rest(group: GroupPlan) -> GroupPlan:
 def _empty(group: GroupPlan) -> NoisyGroup:
     """Return the cells of a group that is not measured."""
     keys = group.group.all_cells()
-    return NoisyGroup(keys, tuple((one.name, (0,) * len(keys)) for one in group.measured))
+    return NoisyGroup(keys, tuple((measurement.name, (0,) * len(keys)) for measurement in group.measured))
 
 
 def _margins(plan: Plan, noisy: NoisyResult) -> dict[Column, Fraction]:
     cells = measured_cells(plan, noisy)
-    sizes = {group.group.label: len(shown_cells(one)) for group, one in zip(plan.groups, noisy.groups, strict=True)}
+    sizes = {
+        group.group.label: len(shown_cells(noisy_group))
+        for group, noisy_group in zip(plan.groups, noisy.groups, strict=True)
+    }
     found = {}
-    names = [(one.label, one.name) for one in plan.derived]
-    names += [(group.group.label, one.name) for group in plan.groups if group.derived for one in group.sums]
+    names = [(output.label, output.name) for output in plan.derived]
+    names += [(group.group.label, total.name) for group in plan.groups if group.derived for total in group.sums]
     for label, name in names:
         rows = sizes[label]
         form = Affine(cells, np.zeros(rows), *cells.entries(label, name, rows))

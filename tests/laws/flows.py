@@ -1,13 +1,12 @@
 """Rows with two owners: the selected bound and the noisy total, as one law."""
 
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from tests.laws.additive import middle
 from tests.laws.case import Case
-from tests.laws.choosing import Law, sparse_vector_law
+from tests.laws.choosing import Law, permute_and_flip_law
 
 from sfumato.accounting.event import Neighbours
 from sfumato.mechanisms.bounded_flow import BoundedFlow
@@ -23,23 +22,14 @@ LARGEST_TOTAL = 40
 
 
 def _law(mechanism: BoundedFlow) -> Any:
-    selection = mechanism._selection
-    threshold_scale = selection.sensitivity / selection.threshold_epsilon
-    query_scale = 2 * selection.sensitivity * selection.aboves / selection.answers_epsilon
-
     def law(edges: Edges) -> Law:
         first, second, amounts = (np.array(column, dtype=np.int64) for column in zip(*edges, strict=True))
         pairs = OwnerPairs(first, second, amounts, True)
         flows = [doubled_flow(pairs, bound) for bound in mechanism.bounds]
-        rising = list(zip(mechanism.bounds, flows, strict=True))
-        evidence = [
-            mechanism.lost(kept, halved, smaller) - mechanism.wanted(bound) + selection.threshold
-            for (smaller, halved), (bound, kept) in pairwise(rising)
-        ][::-1]  # from the largest bound down
-        answers = sparse_vector_law(evidence, selection.threshold, 1, threshold_scale, query_scale)
+        chances = permute_and_flip_law(mechanism.scores(flows), mechanism._selection.rate)
         found: Law = {}
-        for told, chance in answers.items():
-            bound, flow = rising[-len(told)] if told[-1] else rising[0]
+        for place, chance in chances.items():
+            bound, flow = mechanism.bounds[place], flows[place]
             noise = DiscreteLaplace(mechanism.noise(bound).scale)
             pmf, reach = middle(noise), int(SCALES * noise.scale) + LARGEST_TOTAL
             for total in range(-reach, reach + 1):

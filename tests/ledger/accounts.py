@@ -62,7 +62,7 @@ def request_for(policy: Policy, question: str, event: Event | None = None, **mor
 def require_read_back(ledger: Ledger) -> None:
     """Check that a state row of the sums, reopening and the second reader tell the same."""
     state, replay = ledger._state, _Replay()
-    assert opened_state(ledger._opened()) == state
+    assert opened_state(ledger._reopen_store()) == state
     row = Row(state.sequence, RowKind.STATE.value, state.time, content=sums_text(state), head=state.head)
     assert started(row) == state
     with ledger.rows() as rows:

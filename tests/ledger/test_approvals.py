@@ -265,7 +265,7 @@ def test_a_charge_that_no_grant_pays_for_cannot_be_written(
     request = clinic_request(policy, **changed)  # type: ignore[arg-type]
 
     def forge(transaction: LedgerTransaction) -> None:
-        transaction._charged(request, "", "same")
+        transaction._append_charge(request, "", "same")
 
     with pytest.raises(Refusal):
         ledger.record(forge)

@@ -149,7 +149,7 @@ def test_margins_at_the_edge_of_what_may_be_spent_stay_below_it(clinic: sfumato.
 
 @pytest.mark.parametrize("ends", [(None, 3.0), (3.0, None), (None, None), None, (9.0, 9.5)], ids=str)
 def test_an_interval_that_is_open_or_beside_its_value_reaches_nothing(clinic: sfumato.Database, ends: Any) -> None:
-    asked = clinic._sourced("SELECT AVG(cost) AS x FROM visits WHERE age > 25", None, RequestedPrice("1"))
+    asked = clinic._with_sources("SELECT AVG(cost) AS x FROM visits WHERE age > 25", None, RequestedPrice("1"))
     goal = AccuracyGoal(read_targets({"x": 50}), Fraction(1), Fraction(0), is_pilot=False)
     release = clinic.ask("SELECT AVG(cost) AS x FROM visits WHERE age > 25", epsilon="1")
     changed = replace(release, values=((3.0,),), ranges=lambda _: [[ends]], _known={})
@@ -178,7 +178,7 @@ def test_what_refines_a_pilot_is_not_the_answer(tmp_path: Path) -> None:
     sql, within = "SELECT COUNT(*) AS n FROM visits WHERE age > 22", {"n": "5%"}
     with clinic_of(tmp_path, {"epsilon": 60, "delta": 0}) as database:
         for _ in range(len(PILOT_SHARES) + 1):
-            target = database._sourced(sql, None, RequestedPrice("1", within)).price_target
+            target = database._with_sources(sql, None, RequestedPrice("1", within)).price_target
             assert target.goal is not None
             last = database.ask(sql, epsilon=target.epsilon)
             if not target.goal.is_pilot:

@@ -39,27 +39,27 @@ OTHER = "SELECT 1 FROM visits w WHERE w.patient_id = v.patient_id AND"
 SHAPES: dict[str, Shape] = {
     "quantiles of one column": _listed("QUANTILE_CONT(cost, {q:.6f})"),
     "medians": _listed("MEDIAN(cost + {i})"),
-    "medians with conditions": _listed("MEDIAN(cost) FILTER (WHERE age > {i})"),
+    "medians with conditions": _listed("MEDIAN(cost) FILTER (WHERE age > {i} / 64.0)"),
     "maxima": _listed("MAX(cost + {i})"),
     "modes": _listed("MODE(age + {i})"),
     "different values": _listed("COUNT(DISTINCT age % ({i} + 20))"),
     "sums": _listed("SUM(cost + {i})"),
-    "sums with conditions": _listed("SUM(cost) FILTER (WHERE age > {i})"),
+    "sums with conditions": _listed("SUM(cost) FILTER (WHERE age > {i} / 64.0)"),
     "averages": _listed("AVG(cost + {i})"),
     "variances": _listed("VAR_POP(cost + {i})"),
     "correlations": _listed("CORR(cost + {i}, age)"),
-    "FILTER": _listed("COUNT(*) FILTER (WHERE cost > {i})"),
-    "EXISTS": _joined(" AND ", f"EXISTS ({OTHER} w.cost > {{i}})"),
+    "FILTER": _listed("COUNT(*) FILTER (WHERE cost > {i} / 64.0)"),
+    "EXISTS": _joined(" AND ", f"EXISTS ({OTHER} w.cost > {{i}} / 64.0)"),
     "NOT EXISTS": _joined(" AND ", f"NOT EXISTS ({OTHER} w.cost > v.cost + {{i}})"),
     "OR": _joined(" OR ", "cost = {i} / 4.0"),
     "AND": _joined(" AND ", "cost <> {i} / 4.0"),
     "IN": lambda n: f"SELECT COUNT(*) FROM visits WHERE cost IN ({', '.join(f'{i / 16}' for i in range(n))})",
     "CASE": lambda n: (
-        f"SELECT SUM(CASE {' '.join(f'WHEN cost > {i} THEN {i}' for i in range(n))} ELSE 0 END) FROM visits"
+        f"SELECT SUM(CASE {' '.join(f'WHEN cost > {i} / 64.0 THEN {i}' for i in range(n))} ELSE 0 END) FROM visits"
     ),
     "WITH": lambda n: (
         f"WITH c0 AS (SELECT * FROM visits), "
-        f"{', '.join(f'c{i + 1} AS (SELECT * FROM c{i} WHERE cost > {i})' for i in range(n))} "
+        f"{', '.join(f'c{i + 1} AS (SELECT * FROM c{i} WHERE cost > {i} / 64.0)' for i in range(n))} "
         f"SELECT COUNT(*) FROM c{n}"
     ),
     "windows": lambda n: (

@@ -70,7 +70,7 @@ def test_arithmetic_leaves_what_the_engine_leaves(
                 continue  # a condition that never holds
             with monkeypatch.context() as patched:
                 patched.setattr(keys, "_ORDER", {})
-                patched.setattr(keys, "_clipped", lambda *_: None)
+                patched.setattr(keys, "_clipped_cells", lambda *_: None)
                 assert found == cells(database, f"{sql} -- again"), sql
 
 

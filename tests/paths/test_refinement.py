@@ -45,7 +45,7 @@ def test_a_chain_of_finer_answers_costs_what_the_finest_does(own: sfumato.Databa
 def test_one_answer_is_refined_once(own: sfumato.Database) -> None:
     """Whoever planned to refine it at the same time is answered anew: two draws from one noise would tell more."""
     own.ask(SQL, epsilon="0.5")
-    slower = own._sourced(SQL, None, RequestedPrice(2))
+    slower = own._with_sources(SQL, None, RequestedPrice(2))
     assert slower.refinement is not None
     own.ask(SQL, epsilon=1)
     (release,) = own._answer(slower, None, lambda *_: None)

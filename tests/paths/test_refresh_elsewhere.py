@@ -79,7 +79,7 @@ def test_a_snapshot_of_other_tables_or_one_that_cannot_be_opened_changes_nothing
         with refreshed(policy) as newer:
             version = newer.version
         with monkeypatch.context() as patch:
-            patch.setattr(snapshots, "_found", _fails)
+            patch.setattr(snapshots, "_find_current", _fails)
             assert database.ask(COUNT, epsilon=1).receipt.version == before
         assert database.ask(COUNT, epsilon=1).receipt.version == version
         policy.write_text(policy.read_text().replace("rows_per_unit = 4", "rows_per_unit = 3"))

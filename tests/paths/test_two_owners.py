@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
+from tests.laws.choosing import permute_and_flip_law
 from tests.sensitivity.test_bounded_flow import reference
 
 import sfumato
@@ -20,7 +21,6 @@ from sfumato.database import Database
 from sfumato.engines.aggregates import PairsByCell
 from sfumato.mechanisms.bounded_flow import BoundedFlow
 from sfumato.prepare import RequestedPrice
-from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.sensitivity.bounded_flow import OwnerPairs, doubled_flow
 
 Floats = npt.NDArray[np.float64]
@@ -218,26 +218,10 @@ def test_owners_of_two_kinds_leave_one_by_one(tmp_path: Path) -> None:
         assert all(0 <= one - other <= 2 * bound for one, other, bound in zip(whole, fewer, BOUNDS, strict=True))
 
 
-def _tail(law: DiscreteLaplace, least: npt.NDArray[Any]) -> Floats:
-    """Return P(noise >= least) of integer Laplace noise."""
-    q = math.exp(-1 / float(law.scale))
-    above, below = q ** np.maximum(least, 0) / (1 + q), 1 - q ** (1 - np.minimum(least, 0)) / (1 + q)
-    return np.asarray(np.where(least > 0, above, below), dtype=np.float64)
-
-
-def _log_law(mechanism: BoundedFlow, wanted: dict[int, int], flows: list[int]) -> dict[int, float]:
-    """Return the logarithm of the probability of every bound, from the exact noise laws: no number is drawn."""
-    selection, bounds = mechanism._selection, mechanism.bounds
-    decay, noise = math.exp(-1 / float(selection.threshold_noise.scale)), np.arange(-400, 401)
-    weight, found = (1 - decay) / (1 + decay) * decay ** np.abs(noise), {}
-    for place in range(len(bounds) - 1, 0, -1):
-        lost = mechanism.lost(flows[place], flows[place - 1], bounds[place - 1])
-        evidence = lost - wanted[bounds[place]] + selection.threshold
-        above = _tail(selection.query_noise, selection.threshold + noise - evidence)
-        found[bounds[place]] = float((weight * above).sum())
-        weight = weight * (1 - above)
-    found[bounds[0]] = float(weight.sum())
-    return {bound: math.log(value) for bound, value in found.items()}
+def _log_law(mechanism: BoundedFlow, flows: list[int]) -> dict[int, float]:
+    """Return the logarithm of the probability of every bound, from the law of the choice: no number is drawn."""
+    law = permute_and_flip_law(mechanism.scores(flows), mechanism._selection.rate)
+    return {bound: math.log(law[place]) for place, bound in enumerate(mechanism.bounds)}
 
 
 @pytest.mark.parametrize("cells", [1, 2])
@@ -250,10 +234,9 @@ def test_what_is_charged_covers_the_bound_that_is_selected_and_the_noise_for_it(
     mechanism = BoundedFlow(BOUNDS[-1], Fraction(2), Neighbours.ADD_REMOVE, cells)
     assert mechanism.bounds == BOUNDS
     assert pure_epsilon(mechanism.event) == 2
-    wanted = {bound: mechanism.wanted(bound) for bound in BOUNDS}
     scales = {bound: float(mechanism.noise(bound).scale) for bound in BOUNDS}
     laws = {
-        at: [_log_law(mechanism, wanted, cell) for cell in cell_flows]
+        at: [_log_law(mechanism, cell) for cell in cell_flows]
         for (asked, at), cell_flows in flows.items()
         if asked == sql
     }

@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 import pytest
 from scipy.stats import binom
-from tests.release.bars_clinic import holds, opened, released
+from tests.release.bars_clinic import holds, losses_known, opened, released
 
 from sfumato.lab.audits.replay import compare, neighbours_of, price_alarms, record
 from sfumato.lab.audits.subject import Subject, open_subject
@@ -186,3 +186,17 @@ def test_bars_of_steps_hold_and_are_not_longer_than_without(tmp_path: Path, most
         assert alone is not None
         assert abs((high - low) / 2 - margin) <= 1
         assert margin < alone  # a fifth of the price for each
+
+
+def test_bars_with_bias_hold_where_rows_are_in_another_step_than_they_seem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nearly without noise: 500 values lie beyond their bounds, and the condition holds of what they are."""
+    monkeypatch.setattr("sfumato.planning.planner.prefers_steps", lambda *_: True)
+    people, inside = np.arange(1000), "COUNT(*) FILTER (WHERE x * x < 50)"
+    table = {"rows_per_unit": 1, "columns": {"x": {"type": "integer", "bounds": [0, 5]}}}
+    sql = f"SELECT COUNT(*) AS n, {inside} AS i, 2 * {inside} - COUNT(*) AS d FROM v"  # noqa: S608
+    with opened(tmp_path, {"p": people, "x": np.where(people % 2, 6, 1)}, table, truncation=1000) as database:
+        assert database.prepare(sql, None, RequestedPrice("1000")).plan.groups[0].sums
+        (found,) = released(database, sql, 1, "1000", losses_known(database))
+    assert holds(found.intervals(bias=True)[0]["d"], 1000)

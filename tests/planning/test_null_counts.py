@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import binom
-from tests.release.bars_clinic import holds, opened
+from tests.release.bars_clinic import holds, losses_known, opened, released
 from tests.sources import HashSource
 
 import sfumato
@@ -232,6 +232,20 @@ def test_bars_hold_and_are_not_far_too_long(tmp_path: Path, way: str, price: str
         )
         assert binom.sf(missed - 1, 300, 0.05) > 1e-4, (way, name, missed)
         assert missed > 2, (way, name)
+
+
+def test_bars_with_bias_hold_where_a_removed_row_is_in_both_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nearly without noise: 1,200 rows without a value are removed, and each of them is missing three times."""
+    _take(monkeypatch, WAYS["null count"])
+    rows = {"p": np.repeat(np.arange(300), 5), "x": np.array([None] * 1500, dtype=object)}
+    table = {"rows_per_unit": 1, "columns": {"x": {"type": "integer", "bounds": [0, 9]}}}
+    sql = "SELECT COUNT(*) AS n, AVG(x) AS a, 3 * COUNT(*) - COUNT(x) AS m FROM v"
+    with opened(tmp_path, rows, table, truncation=1000) as database:
+        (found,) = released(database, sql, 1, "1000", losses_known(database))
+    assert found.intervals()[0]["m"][1] < 1000
+    assert holds(found.intervals(bias=True)[0]["m"], 4500)
 
 
 def test_ways_to_measure_are_never_taken_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,8 @@ APPROVALS_BUGS: tuple[Bug, ...] = (
         _LAWS,
         (
             "ledger/one_time_grants.py",
-            "length_prefixed(account, question, _unordered(event))",
-            "length_prefixed(account, _unordered(event))",
+            "length_prefixed(account, question, _unordered_text(event))",
+            "length_prefixed(account, _unordered_text(event))",
         ),
     ),
     planned(
@@ -24,7 +24,7 @@ APPROVALS_BUGS: tuple[Bug, ...] = (
         _LAWS,
         (
             "ledger/one_time_grants.py",
-            "length_prefixed(account, question, _unordered(event))",
+            "length_prefixed(account, question, _unordered_text(event))",
             "length_prefixed(account, question)",
         ),
     ),
@@ -33,8 +33,8 @@ APPROVALS_BUGS: tuple[Bug, ...] = (
         _LAWS,
         (
             "ledger/state.py",
-            "    state = charged_to_all(state, row.account, event) if paying is None",
-            "    state = state if row.about else charged_to_all(state, row.account, event) if paying is None",
+            "        charged_to_all(state, row.account, event)\n",
+            "        state if row.about else charged_to_all(state, row.account, event)\n",
         ),
     ),
     planned(

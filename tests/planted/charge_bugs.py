@@ -51,7 +51,7 @@ CHARGE_BUGS: tuple[Bug, ...] = (
         _RETRIES,
         (
             "ledger/ledger.py",
-            "        return sequence in self._answering or self._opened().is_claimed(sequence)\n",
+            "        return sequence in self._answering or self._reopen_store().is_claimed(sequence)\n",
             "        return False\n",
         ),
     ),

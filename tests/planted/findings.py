@@ -175,7 +175,7 @@ FINDINGS: tuple[Bug, ...] = (
         "files",
         (
             "engines/duckdb/column.py",
-            "CASE WHEN regexp_full_match({value}, '{_WHOLE}') THEN CAST({whole_number} AS VARCHAR) END",
+            "CASE WHEN regexp_full_match({value}, '{_WHOLE_NUMBER}') THEN CAST({whole_number} AS VARCHAR) END",
             "CAST(TRY_CAST(round(TRY_CAST({value} AS DOUBLE)) AS HUGEINT) AS VARCHAR)",
         ),
     ),

@@ -9,7 +9,7 @@ NUMBERS2_BUGS: tuple[Bug, ...] = (
     planned(
         "a refined vector is charged for every measurement",
         _REUSED,
-        ("refining.py", "(together if one.name in group.vector else events)", "events"),
+        ("refining.py", "(together if measurement.name in group.vector else events)", "events"),
     ),
     planned(
         "how an earlier version measured decides what is exact enough",

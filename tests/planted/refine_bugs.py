@@ -15,7 +15,8 @@ REFINE_BUGS: tuple[Bug, ...] = (
         (
             "refining.py",
             "values + law.draw(larger, source)",
-            "values + Laplace(1, one.mechanism.scale, one.mechanism.neighbours).release(values * 0, source)",
+            "values + Laplace(1, measurement.mechanism.scale, measurement.mechanism.neighbours)"
+            ".release(values * 0, source)",
         ),
     ),
     planned(

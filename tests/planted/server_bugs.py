@@ -66,8 +66,8 @@ SERVER_BUGS: tuple[Bug, ...] = (
         _REPLIES,
         (
             "server/gate.py",
-            '        return (await self._served(caller, "release", reopen)).take()\n',
-            '        opened = await self._served(caller, "release", lambda: database.reopen(receipt))\n'
+            '        return (await self._serve(caller, "release", reopen)).take()\n',
+            '        opened = await self._serve(caller, "release", lambda: database.reopen(receipt))\n'
             "        return await self.work(caller, lambda: (render or render_unchanged)(opened))\n",
         ),
     ),

@@ -28,4 +28,9 @@ TWO_OWNERS_BUGS: tuple[Bug, ...] = (
         _FLOW,
         ("mechanisms/bounded_flow.py", "        distance = 2 * bound\n", "        distance = bound\n"),
     ),
+    planned(
+        "bounds of two owners' rows are compared in units of the smaller one",
+        _FLOW,
+        ("mechanisms/bounded_flow.py", "(2 * max(bound, other))", "(2 * min(bound, other))"),
+    ),
 )

@@ -106,6 +106,14 @@ def test_whole_bounds_make_no_integer_of_decimals_silently(tmp_path: Path) -> No
     assert "Taken as integer" not in said
 
 
+def test_bounds_of_a_date_keep_the_format_that_its_values_have(tmp_path: Path) -> None:
+    text = "id;day;seen\n1;31.01.2024;2024-01-31 10:00\n2;01.02.2024;2024-02-01 11:30\n"
+    bounds = ("--bounds", "day=2024-01-01:2024-12-31", "--bounds", "seen=2024-01-01T00:00:00..2024-12-31T23:59:59")
+    columns, _, _ = _draft(tmp_path, text, *bounds)
+    assert (columns["day"].type, columns["day"].format) == ("date", "%d.%m.%Y")
+    assert (columns["seen"].type, columns["seen"].bounds is None) == ("timestamp", False)
+
+
 def test_check_says_as_what_texts_read_and_names_empty_columns(tmp_path: Path) -> None:
     rows = "".join(f"{at},{at if at % 500 else 'x'},{'NA' if at % 10 == 0 else at / 2},\n" for at in range(1, 1001))
     (tmp_path / "visits.csv").write_text(f"id,air_time,speed,none\n{rows}", encoding="utf-8")

@@ -62,11 +62,19 @@ REFUSED = {
     "cost = 5000.01": "cost is never 5000.01.",
     "day = '2025-01-01'": "day is never '2025-01-01'.",
     "day = 'yesterday'": "day is never 'yesterday'. The policy declares its bounds, '2024-01-01' to '2024-12-31'",
+    "age > 110.5": "age is never above 110.5. The policy declares its bounds, 0 to 110; a condition sees values beyond "
+    "them as outside. Compare with a value between them, for example age >= 110.",
+    "200 <= age": "age is never above 200.",
+    "age < -1": "age is never below -1.",
+    "age BETWEEN 111 AND 200": "age is never above 111.",
+    "race = 0 AND (age > 120 OR day >= '2025-01-01')": "age is never above 120.",
+    "day > '2024-12-31' AND day >= '2025-01-01'": "day is never above '2025-01-01'.",
     "smokes = 'maybe'": "smokes is never 'maybe'. The policy declares its values: false, true.",
 }
 ACCEPTED = (
     "race = '1'", "race = 1.0", "race IN (0, NULL)", "code = '1'", "dept = 'd3'", "dept < 'zzz'", "dept LIKE 'z%'",
-    "age < 200", "age BETWEEN 0 AND 200", "age = 110", "age + 1 = 200", "cost = 0.005", "day = '2024-02-03'",
+    "age > 110", "age < 0", "age = 110", "age BETWEEN SYMMETRIC 200 AND 3", "age + 1 = 200", "cost = 0.005",
+    "day = '2024-02-03'",
     "day = TIMESTAMP '2030-01-01'", "seen = DATE '2024-02-03'", "smokes = 'yes'", "free = 'anything'", "race = age",
     "COALESCE(dept, 'none') = 'none'", "race IS NULL",
 )  # fmt: skip
@@ -87,6 +95,10 @@ NOTED = {
     "dept = 'surgery' OR dept = 'd3'": "dept is never 'surgery'.",
     "NOT dept = 'none'": "dept is never 'none'.",
     "day IN ('2024-02-03', '2025-01-01')": "day is never '2025-01-01'.",
+    "age < 200": "values of age above 110 are left out. The policy declares its bounds, 0 to 110;",
+    "age BETWEEN -5 AND 200": "values of age below 0 are left out.",
+    "NOT age > 200": "age is never above 200.",
+    "race = 1 OR day >= '2025-01-01'": "day is never above '2025-01-01'.",
 }
 
 
@@ -94,6 +106,13 @@ NOTED = {
 def test_a_literal_beside_what_a_condition_can_hold_for_is_a_note(condition: str, said: str) -> None:
     query = parse(f"SELECT COUNT(*) FROM panel WHERE {condition}", PANEL)
     assert any(said in note for note in query.notes)
+
+
+def test_a_branch_for_values_that_should_not_be_there_is_a_note() -> None:
+    sql = "SELECT SUM(CASE WHEN age > 120 THEN 0 WHEN age < 0 THEN 0 ELSE age END), COUNT(*) FROM panel"
+    assert any("age is never above 120." in note for note in parse(sql, PANEL).notes)
+    with pytest.raises(BadSql, match="age is never above 120"):
+        parse("SELECT COUNT(*) FILTER (WHERE age > 120) FROM panel", PANEL)
 
 
 @pytest.mark.parametrize("condition", ACCEPTED)

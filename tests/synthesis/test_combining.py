@@ -97,6 +97,13 @@ def test_the_projection_is_the_nearest_table_without_negative_cells(total: float
             assert (moved[nearest == 0] <= level[0] + 1e-9).all()
 
 
+def test_noise_of_any_size_can_be_projected() -> None:
+    """Beyond 2^53 a float has no digit left for a small total."""
+    for far in (1e15, 1e16, 1e17, 1e19, 1e30):
+        assert (onto_counts(np.array([far, -far, 2.0]), 1.0) >= 0).all()
+        assert np.isfinite(onto_counts(np.array([far, far, -far]), 1.0)).all()
+
+
 def test_an_unknown_marginal_is_not_known() -> None:
     combined = combine(SIZES, ((0, 1),), [Fraction(1)], [np.zeros((2, 3), dtype=int)])
     assert isinstance(combined, JointEstimate)

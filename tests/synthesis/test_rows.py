@@ -59,7 +59,7 @@ def aligned(fitted: Fitted, count: int) -> list[Codes]:
 
 def test_siblings_that_align_would_be_noticed() -> None:
     synthetic = made(HashSource("aligned"), 3000, 50)
-    fitted = synthetic._fitted
+    fitted = synthetic._fitted_model
     drawn = aligned(fitted, 3000)
     table = pa.table(
         {

@@ -19,7 +19,7 @@ from sfumato.synthesis.combining import combine
 from sfumato.synthesis.counting import count_marginal, with_noise
 from sfumato.synthesis.design import sensitivity_squared
 from sfumato.synthesis.selecting import (
-    MAX_FULLY_PAIRED_COLUMNS,
+    MAX_COLUMNS_WITH_ALL_PAIRS,
     all_pairs_fit,
     make_selection,
     misfit,
@@ -142,8 +142,25 @@ def test_one_row_moves_a_misfit_by_at_most_one_however_far_the_model_is(far: flo
             assert moves <= {-1, 1}
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_rounds_end_also_where_noise_is_near_the_largest_integers(seed: int) -> None:
+    """Whether they end must not depend on noisy numbers: a release that fails would say something of them."""
+    rows, source = 10**10, HashSource(seed)
+    selection = make_selection(SMALL, Fraction(1, 10**6), Fraction(1, 10**6), rows, ADD)
+    assert selection.one_way > 2**108
+
+    def exact(axes: tuple[int, ...]) -> Any:
+        return np.zeros([SMALL[axis] for axis in axes], dtype=np.int64)
+
+    def noisy(axes: tuple[int, ...], variance: Fraction) -> Any:
+        return with_noise(exact(axes), rows**2, variance, ADD, source)
+
+    marginals, variances, tables = select(selection, SMALL, exact, noisy, source)
+    assert len(marginals) == len(variances) == len(tables) > len(SMALL)
+
+
 def test_all_pairs_are_measured_where_they_fit() -> None:
-    assert all_pairs_fit((16,) * MAX_FULLY_PAIRED_COLUMNS)
+    assert all_pairs_fit((16,) * MAX_COLUMNS_WITH_ALL_PAIRS)
     assert all_pairs_fit((2,) * 30)
     assert not all_pairs_fit(SIZES)
     assert not all_pairs_fit((2000, 2000, 2))

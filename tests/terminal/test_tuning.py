@@ -13,8 +13,9 @@ from sfumato.engines.inspection import InspectedCap
 from sfumato.engines.opening import inspected
 from sfumato.errors import BadParameter
 from sfumato.policy.reading import read_policy
-from sfumato.terminal.tuning import TriedQuestion, queries_in_ledger, tune
+from sfumato.terminal.tuning import TriedQuestion, queries_in_ledger, tune, typical_error
 from sfumato.terminal.tuning_text import DISCLOSURE, tuned_text
+from sfumato.terminal.tuning_trial import AnswerCells
 
 POLICY = """
 source = "csv:data"
@@ -184,6 +185,16 @@ def test_bounds_that_move_most_values_are_not_advised(tmp_path: Path) -> None:
         tuned = tune(database, ["SELECT AVG(cost) AS d FROM visits"], "0.01")
     advised = [line for line in tuned.lines if line.startswith("cost")]
     assert not advised or any(bound in advised[0] for bound in (", 50]", ", 100]", ", 300]")), advised
+
+
+def test_the_typical_group_is_one_that_has_rows() -> None:
+    """With wider bounds tried, most years are empty: they do not make the typical error 0, nor beyond measure."""
+    real: AnswerCells = {
+        (("year", year), "n"): (Fraction(300 if year > 2015 else 0), Fraction(15)) for year in range(2000, 2020)
+    }
+    shown: AnswerCells = {key: (Fraction(297), Fraction(15)) for key in real if key[0] > ("year", 2014)}
+    assert typical_error(shown, real) == Fraction(18, 300)
+    assert typical_error({}, real) == 1
 
 
 def test_drafts_are_always_compared_with_what_questions_would_choose(folder: Path) -> None:

@@ -29,13 +29,13 @@ def negative_binomial_loss(
 ) -> Fraction | float:
     """Return min over α' ≥ α of D_α' + ln E[K]/(α'-1), plus (1+η)·min over β of (1-1/β)D_β + ln(1/γ)/β."""
     stop = refine(lambda digits: -enclose(event.stopping, digits).ln())
-    beside = _least(
+    beside = _value_at_least_order(
         lambda above: above / (1 + above) * rough(1 + above) + float(stop.high) / (1 + above),
         lambda beta: (1 - 1 / beta) * loss(beta) + upper(stop) / beta,
         Fraction(0),
     )
     logs = refine(lambda digits: log_mean(event, digits))
-    runs = _least(
+    runs = _value_at_least_order(
         lambda above: rough(1 + above) + float(logs.high) / above,
         lambda at: loss(at) + upper(logs) / (at - 1),
         order - 1,
@@ -60,12 +60,12 @@ def poisson_loss(
         epsilon = Fraction(lower(refine(lambda digits: enclose(at / (at - 1), digits).ln())))
         return loss(at) + upper(logs) / (at - 1) + mean * Fraction(delta(max(epsilon, Fraction(0))))
 
-    return _least(
+    return _value_at_least_order(
         lambda above: rough(1 + above) + float(logs.high) / above + _delta(above), _certain, order - 1, points=20
     )
 
 
-def _least(
+def _value_at_least_order(
     rough: Callable[[float], float],
     certain: Callable[[Fraction], Fraction | float],
     start: Fraction,
@@ -82,7 +82,7 @@ def _least(
         return value if value == value else inf
 
     grid = [low + (_MAX_LOG_ORDER - low) * k / points for k in range(points + 1)]
-    values = [_at(place) for place in grid]
+    values = [_at(point) for point in grid]
     best = min(range(points + 1), key=values.__getitem__)
     left, right = grid[max(best - 1, 0)], grid[min(best + 1, points)]
     for _ in range(_SEARCH_STEPS if points == _GRID_POINTS else points):

@@ -52,13 +52,13 @@ def _relative_sum(loss: tuple[int, Fraction, Fraction], ends: tuple[int, int], r
         ) * np.arange(high - low + 1)
         total = fsum((mass * -np.expm1(-gap)).tolist())
     if high < times:
-        total += _rest(float(mass[-1]), (times - high) / (high + 1) / shrink)
+        total += _remainder_bound(float(mass[-1]), (times - high) / (high + 1) / shrink)
     if low > first:
-        total += _rest(float(mass[0]), low / (times - low + 1) * shrink)
+        total += _remainder_bound(float(mass[0]), low / (times - low + 1) * shrink)
     return total
 
 
-def _rest(last: float, ratio: float) -> float:
+def _remainder_bound(last: float, ratio: float) -> float:
     """Bound what follows a term: away from the mode the ratios of neighbours only fall."""
     return 1.0001 * (last + 1e-300) * ratio / (1 - ratio)
 

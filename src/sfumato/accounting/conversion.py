@@ -89,7 +89,7 @@ def _order_of_exponent(exponent: float) -> Fraction:
 def _search_orders(estimate: Callable[[float], float]) -> int:
     """Look at every power of two up to 2^16, then at every eighth: a bound that is a minimum of two has two valleys."""
     places = [*range(_MIN_ORDER_EXPONENT + 1, 17), *range(24, _MAX_ORDER_EXPONENT, 8)]
-    best: int = min(places, key=lambda place: estimate(place))
+    best: int = min(places, key=lambda order: estimate(order))
     while (
         best > 16 and best + 1 < _MAX_ORDER_EXPONENT and estimate(best + 1) < estimate(best) * (1 - _MIN_RELATIVE_GAIN)
     ):

@@ -212,13 +212,13 @@ class Pld:
 
     def bounds(self) -> tuple[float, float]:
         """Return (lower, upper) on epsilon."""
-        low, high = self._certified()
+        low, high = self._certified_epsilon()
         wide = high * (1 + _PRINTED_ROUNDING)
         if self.table is None:  # a short history may come as near as that to the sum of its pure losses
             wide = min(wide, max(high, elementary(self.parts)))
         return low * (1 - _PRINTED_ROUNDING), wide
 
-    def _certified(self) -> tuple[float, float]:
+    def _certified_epsilon(self) -> tuple[float, float]:
         """Return the least upper bound known, where the engines' own leaves a gap that another could be in."""
         low, high = self._engines()
         if self.table is not None or not high - low > _MAX_RELATIVE_GAP * high:
@@ -238,12 +238,12 @@ class Pld:
             low, _ = replace(self, target=_NEGLIGIBLE_DELTA, failures=Failures())._engines()
             return low, elementary(self.parts) if core is not None else math.inf
         if self.table is not None:
-            low, high = self._solved(exact_bracket(bracket.Guarded(self.table)), core)
+            low, high = self._solve(exact_bracket(bracket.Guarded(self.table)), core)
             if high - low <= _GOOD_RELATIVE_WIDTH * high:
                 return low, high
-        return self._solved(bracket.at_delta(self.parts, self._guess()), core)
+        return self._solve(bracket.at_delta(self.parts, self._guess()), core)
 
-    def _solved(self, sides: Bracket, core: Fraction | None) -> tuple[float, float]:
+    def _solve(self, sides: Bracket, core: Fraction | None) -> tuple[float, float]:
         if core is not None:
             return sides.solved(core, lambda bounds: bounds)
         if self.failures.lower(0.0) > self.target:

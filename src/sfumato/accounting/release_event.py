@@ -334,7 +334,7 @@ def _at_least_one(value: object, name: str) -> int:
     return integer(value, name, 1)
 
 
-def _each(read: Callable[[object, str], object]) -> Callable[[object, str], tuple[object, ...]]:
+def _read_each(read: Callable[[object, str], object]) -> Callable[[object, str], tuple[object, ...]]:
     def _read(values: object, name: str) -> tuple[object, ...]:
         if isinstance(values, tuple | list):
             return tuple(read(value, name) for value in values)
@@ -398,8 +398,8 @@ FROM_CALLER: dict[object, Callable[[object, str], object]] = {
     Fraction: positive_rational,
     NonNegative: _at_least_zero,
     Neighbours: as_neighbours,
-    tuple[int, ...]: _each(_at_least_one),
-    tuple[Fraction, ...]: _each(_at_least_zero),
+    tuple[int, ...]: _read_each(_at_least_one),
+    tuple[Fraction, ...]: _read_each(_at_least_zero),
 }
 """How a field of each type is read from a caller."""
 FROM_DATA: dict[object, Callable[[object, int], object]] = {

@@ -60,11 +60,11 @@ def _tail(trials: int, first: int, rate: Fraction, digits: int) -> Enclosure:
         return enclose(0, digits)
     mean = floor(trials * rate)
     if first > mean:
-        return _added(trials, first, rate / (1 - rate), rate, digits)
-    return -_added(trials, trials - first + 1, (1 - rate) / rate, 1 - rate, digits) + 1
+        return _add_binomial_tail(trials, first, rate / (1 - rate), rate, digits)
+    return -_add_binomial_tail(trials, trials - first + 1, (1 - rate) / rate, 1 - rate, digits) + 1
 
 
-def _added(trials: int, first: int, odds: Fraction, rate: Fraction, digits: int) -> Enclosure:
+def _add_binomial_tail(trials: int, first: int, odds: Fraction, rate: Fraction, digits: int) -> Enclosure:
     """Add C(m,k) r^k (1-r)^(m-k) for k ≥ first; once the ratio of neighbours is below 1 it only falls."""
     logs = log_factorial(trials, digits) - log_factorial(first, digits) - log_factorial(trials - first, digits)
     term = (logs + enclose(rate, digits).ln() * first + enclose(1 - rate, digits).ln() * (trials - first)).exp()

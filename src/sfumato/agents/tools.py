@@ -55,7 +55,7 @@ class Tools:
         needed for each column, such as {"n": 25}. Give one of them.
         """
         quote = self._account.explain(sql, **self._price(epsilon, within, share))
-        return {**quote_document(quote), "left": self._left()}
+        return {**quote_document(quote), "left": self._remaining_text()}
 
     def ask(
         self,
@@ -77,14 +77,14 @@ class Tools:
         return {
             **{part: answer[part] for part in ("columns", "rows", "intervals", "level")},
             "cost": answer["loss"],
-            "left": self._left(),
+            "left": self._remaining_text(),
             "notes": [*notes, *release.notes],
             "receipt": release.receipt.id,
         }
 
     def budget(self) -> Document:
         """Say what this account may spend in all, what it has spent, and what is left. Free."""
-        return {**budget_document(self._account.budget()), "left": self._left()}
+        return {**budget_document(self._account.budget()), "left": self._remaining_text()}
 
     def history(self, limit: int = 20) -> Document:
         """List the questions of this account and their prices, newest first. Asking one of them again is free."""
@@ -92,7 +92,7 @@ class Tools:
         kept = ("sequence", "time", "sql", "epsilon", "delta", "state", "receipt")
         return {"entries": [{name: entry[name] for name in kept} for entry in entries]}
 
-    def _left(self) -> str:
+    def _remaining_text(self) -> str:
         budget = self._account.budget()
         window = f" in this {budget.every}" if budget.every is not None else ""
         return f"ε = {round_down(budget.remaining.epsilon)} of {round_down(budget.total.epsilon)}{window}"

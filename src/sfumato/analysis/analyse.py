@@ -447,7 +447,7 @@ def _private_project(
     scope, computed = {}, list[Item]()
     for item in items:
         scope[relation.label, item.name], columns = passed_on(relation.label, item.name, item.scalar)
-        computed += [Item(*one) for one in columns]
+        computed += [Item(*fields) for fields in columns]
     shown = (*computed, Item(OWNER, owned.unit))
     shown_as = {computation(scope[relation.label, item.name]): item.scalar for item in items}
     cells = possible_cells(shown_as, source.cells, source.origins, reading.public)

@@ -58,7 +58,7 @@ class _AverageFinder:
         if average is None:
             return rebuild(expression, tuple(self.replaced(part) for part in children(expression)))
         if average not in self.averages:
-            known = next((one for one in self.group.measures if one.aggregate == average), None)
+            known = next((item for item in self.group.measures if item.aggregate == average), None)
             measure = Measure(f"m{len(self.group.measures) + len(self.averages) + 1}", average, Type.DECIMAL)
             self.averages[average] = known or replace(measure, at=expression.at)
         return Column(self.group.label, self.averages[average].name, Type.DECIMAL, expression.at)

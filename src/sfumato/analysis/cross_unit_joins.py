@@ -115,8 +115,8 @@ def analyse_cross_unit_join(
         _refuse_join(relation.at, "not all tables are joined on the same columns.")
     if prod(side.repeats for side in met) > MAX_OWN_COMBINATIONS:
         _refuse_join(relation.at, "one person can have too many rows with the same key.")
-    for one in met:
-        check_characters(one.analysed.flow, one.owned.rows, one.keys, relation.at)
+    for side in met:
+        check_characters(side.analysed.flow, side.owned.rows, side.keys, relation.at)
     source = _source(met)
     keys = tuple(Item(key.name, as_key(lower(key.expression, source.scope))) for key in relation.keys)
     _check_keys(keys, met, relation)
@@ -260,7 +260,7 @@ def _person_order(differing: Sequence[Expression], sides: Sequence[_Side]) -> se
                 for expression in part.arguments
             )
             order.add((first, second))
-    return order | {(first, last) for first, one in order for other, last in order if one == other}
+    return order | {(first, last) for first, key in order for other, last in order if key == other}
 
 
 def _equivalent_orders(
@@ -319,13 +319,13 @@ def _sides_with_keys(
         named = set(_compared_sides(part, sides, analysed))
         touched = [known for known in classes if known & named]
         classes = [known for known in classes if not known & named] + [named.union(*touched)]
-    if not classes or any({place for place, _ in known} != set(range(len(sides))) for known in classes):
+    if not classes or any({index for index, _ in known} != set(range(len(sides))) for known in classes):
         return None
     joined_sides = []
-    for place, (operand, owned) in enumerate(zip(analysed, owners, strict=True)):
+    for index, (operand, owned) in enumerate(zip(analysed, owners, strict=True)):
         flow, keys = operand.flow, []
         for known in classes:
-            first, *others = sorted((scalar for side, scalar in known if side == place), key=repr)
+            first, *others = sorted((scalar for side, scalar in known if side == index), key=repr)
             keys.append(first)
             for other in others:
                 flow = FilterNode(flow, _equal(first, other))
@@ -343,9 +343,9 @@ def _compared_sides(
         argument.facts.kind in _COMPARABLE_KINDS for argument in equal.arguments
     ):
         for argument, scalar in zip(arguments, equal.arguments, strict=False):
-            for place, side in enumerate(sides):
-                if side.reads(argument) and columns_read(scalar) <= _columns_of_side(analysed[place]):
-                    yield place, scalar
+            for index, side in enumerate(sides):
+                if side.reads(argument) and columns_read(scalar) <= _columns_of_side(analysed[index]):
+                    yield index, scalar
                     break
             else:
                 _refuse_join(part.at, "rows of different people can be joined only on equal columns.")
@@ -370,11 +370,11 @@ def _scope(analysed: Sequence[Analysed]) -> Scope:
 def _source(met: Sequence[_JoinedSide]) -> Analysed:
     """Return the joined rows as one node without an owner. It is never run, but describes what is counted."""
     flow: RelNode = met[0].analysed.flow
-    for place, side in enumerate(met[1:], 1):
+    for index, side in enumerate(met[1:], 1):
         equal = [_equal(*pair) for pair in zip(met[0].keys, side.keys, strict=True)]
         apart = [
             Scalar(Operator.NOT, (Scalar(Operator.EQUAL, (other.owned.unit, side.owned.unit), _TRUTH),), _TRUTH)
-            for other in met[:place]
+            for other in met[:index]
         ]
         flow = JoinNode(JoinKind.INNER, flow, side.analysed.flow, all_true((*equal, *apart)))
     return Analysed(

@@ -90,7 +90,7 @@ class JoinedRows:
 
 def join_in_order(joins: InnerJoins, analyse: Callable[[Relation], Analysed], join: Joiner) -> JoinedRows:
     """Return the joined rows in the order that leaves one person the fewest of them, with what is left to filter."""
-    public, conditions = _narrowed(joins)
+    public, conditions = _filter_public_tables(joins)
     people = {id(leaf): analyse(leaf) for leaf in joins.people}
     best = _best(
         [
@@ -100,12 +100,12 @@ def join_in_order(joins: InnerJoins, analyse: Callable[[Relation], Analysed], jo
     )
     waiting = [(leaf, analyse(leaf)) for leaf in public]
     while waiting:
-        near = [place for place, (leaf, _) in enumerate(waiting) if _is_looked_up(leaf, best)]
+        near = [index for index, (leaf, _) in enumerate(waiting) if _is_looked_up(leaf, best)]
         tried: list[tuple[int, JoinedRows]] = []
         refusal: Refusal | None = None
-        for place in near or range(len(waiting)):
+        for index in near or range(len(waiting)):
             try:
-                tried.append((place, _joined(best, *waiting[place], joins, join)))
+                tried.append((index, _join_next(best, *waiting[index], joins, join)))
             except Refusal as failure:
                 refusal = refusal or failure
                 continue
@@ -113,8 +113,8 @@ def join_in_order(joins: InnerJoins, analyse: Callable[[Relation], Analysed], jo
                 break  # it multiplies nothing, so that no order is better
         if not tried and refusal is not None:
             raise refusal
-        place, best = min(tried, key=lambda one: one[1].rows_per_person)
-        del waiting[place]
+        index, best = min(tried, key=lambda attempt: attempt[1].rows_per_person)
+        del waiting[index]
     return best
 
 
@@ -133,7 +133,7 @@ def _best(candidates: Sequence[Callable[[], JoinedRows]]) -> JoinedRows:
             refusal = refusal or failure
     if not found and refusal is not None:
         raise refusal
-    return min(found, key=lambda one: one.rows_per_person)
+    return min(found, key=lambda rows: rows.rows_per_person)
 
 
 def _chain(
@@ -142,11 +142,11 @@ def _chain(
     (first, rows), *others = order
     joined = JoinedRows(rows, first, conditions, ())
     for leaf, analysed in others:
-        joined = _joined(joined, leaf, analysed, joins, join)
+        joined = _join_next(joined, leaf, analysed, joins, join)
     return joined
 
 
-def _joined(before: JoinedRows, leaf: Relation, rows: Analysed, joins: InnerJoins, join: Joiner) -> JoinedRows:
+def _join_next(before: JoinedRows, leaf: Relation, rows: Analysed, joins: InnerJoins, join: Joiner) -> JoinedRows:
     known, new = visible_labels(before.relation), visible_labels(leaf)
     met = tuple(part for part in before.left if _joins(part, known, new))
     condition = conjunction(met) if met else None
@@ -172,15 +172,15 @@ def _is_equality(condition: Expression) -> bool:
     return isinstance(condition, Call) and condition.function is Function.EQUAL
 
 
-def _narrowed(joins: InnerJoins) -> tuple[list[Relation], tuple[Expression, ...]]:
+def _filter_public_tables(joins: InnerJoins) -> tuple[list[Relation], tuple[Expression, ...]]:
     """Return public tables with what is known of their rows alone, and the conditions that are left.
 
     A table that only one other public table is compared with is joined with it: its conditions choose that one's rows.
     """
     tables, left = list(joins.public), list(joins.conditions)
-    for place, table in enumerate(tables):
+    for index, table in enumerate(tables):
         own = [part for part in left if sources(part) and sources(part) <= visible_labels(table)]
-        tables[place] = Filter(table, conjunction(tuple(own))) if own else table
+        tables[index] = Filter(table, conjunction(tuple(own))) if own else table
         left = [part for part in left if part not in own]
     merged = True
     while merged:

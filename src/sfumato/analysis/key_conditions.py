@@ -36,7 +36,11 @@ def _read(source: Relation, known: _Names) -> tuple[tuple[Expression, ...], list
             return () if condition is None else conjuncts(condition), [(left, known), (right, known)]
         case Project(below, label, items):
             shown = {item.expression: known.get(Column(label, item.name, item.expression.type)) for item in items}
-            names = {one: key for one, key in shown.items() if key is not None and isinstance(one, Column)}
+            names = {
+                expression: key
+                for expression, key in shown.items()
+                if key is not None and isinstance(expression, Column)
+            }
             return (), [(below, names)]
     return (), []
 

@@ -99,13 +99,13 @@ def _image(
     values = {key: part for key, part in known.items() if part is not None}
     if len(values) < len(known) or prod(map(len, values.values())) > MAX_GROUP_CELLS:
         return None
-    if (narrowed := _clipped(scalar, *values.values())) is not None:
+    if (narrowed := _clipped_cells(scalar, *values.values())) is not None:
         return narrowed
     flows = [_combinations(label, used, values) for label in sorted(labels)]
     return public.distinct(reduce(_cross_join, flows), scalar, MAX_GROUP_CELLS)
 
 
-def _clipped(scalar: Scalar, *values: tuple[Cell, ...]) -> KnownCells:
+def _clipped_cells(scalar: Scalar, *values: tuple[Cell, ...]) -> KnownCells:
     """Return the values of a column that a condition narrowed, without an engine; None for any other scalar.
 
     What lies outside the bounds is brought to an end of what the condition left. So is NULL where the condition
@@ -114,7 +114,7 @@ def _clipped(scalar: Scalar, *values: tuple[Cell, ...]) -> KnownCells:
     if scalar.operator is not Operator.CLIPPED or scalar.arguments[0].operator is not Operator.COLUMN:
         return None
     facts, narrowed = scalar.facts, scalar.constant
-    every = {value for value in (*_beyond(scalar.arguments[0]), *values[0]) if isinstance(value, int)}
+    every = {value for value in (*_outside_cells(scalar.arguments[0]), *values[0]) if isinstance(value, int)}
     if isinstance(narrowed, Sides) and not facts.nullable:
         every.add(facts.high if narrowed.low is None else facts.low)
     return tuple(sorted({min(max(value, facts.low), facts.high) for value in every}))
@@ -164,10 +164,10 @@ def _combinations(
     own = {key: part for key, part in used.items() if _label(part) == label}
     columns = tuple((_column_name(part), part.facts) for part in own.values())
     # a value may also be NULL, which CASE and COALESCE can turn into something else
-    return InputNode(label, columns, tuple(product(*((*_beyond(own[key]), *values[key], None) for key in own))))
+    return InputNode(label, columns, tuple(product(*((*_outside_cells(own[key]), *values[key], None) for key in own))))
 
 
-def _beyond(leaf: Scalar) -> tuple[Cell, ...]:
+def _outside_cells(leaf: Scalar) -> tuple[Cell, ...]:
     """Return what a column holds where its value lies outside its bounds: a condition sees it."""
     return (leaf.facts.low - 1, leaf.facts.high + 1) if is_stored(leaf) else ()
 

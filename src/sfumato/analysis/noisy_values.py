@@ -42,15 +42,15 @@ def join_noisy_value(
         return None
     label = f"measured first {number}"
     items, columns, scope = list[Item](), list[tuple[str, Facts]](), dict(left.scope)
-    for place, (name, scalar) in enumerate(right.scope.items(), 1):
+    for index, (name, scalar) in enumerate(right.scope.items(), 1):
         if scalar.facts.kind not in {Kind.INTEGER, Kind.REAL}:
             raise UnsupportedSql(
                 f"{position_prefix(join.at)}this compares people's rows with a noisy value that is no number.",
                 "A value that is measured first is a number, a date or a time.",
                 "Ask for it first, and write the answer into the second query.",
             )
-        items.append(Item(f"v{place}", scalar))
-        columns.append((f"v{place}", _on_grid(scalar.facts)))
+        items.append(Item(f"v{index}", scalar))
+        columns.append((f"v{index}", _on_grid(scalar.facts)))
         scope[name] = column(label, *columns[-1])
     flow = JoinNode(JoinKind.LEFT, left.flow, InputNode(label, tuple(columns), None), None)
     return replace(left, flow=flow, scope=scope, state=owned), ProjectNode(right.flow, label, tuple(items))

@@ -85,12 +85,12 @@ class _Conditions:
                 if len(sides) == 2 and first.operator is Operator.CONSTANT:
                     first, others = sides[1], [sides[0]]
                 if self._is_column(first, flow) and all(other.operator is Operator.CONSTANT for other in others):
-                    return frozenset(name for other in others for name in self._named(other))
+                    return frozenset(name for other in others for name in self._cohorts_of_constant(other))
             case (Operator.COLUMN, ()) if self._is_column(condition, flow):
                 return frozenset({"true"}) & everyone
         return everyone
 
-    def _named(self, constant: Scalar) -> list[str]:
+    def _cohorts_of_constant(self, constant: Scalar) -> list[str]:
         """Return the cohort of a constant; none has a value that is not declared."""
         _, column = cohort_column(self.policy)
         if column.type is ColumnType.TEXT:
@@ -108,7 +108,7 @@ class _Conditions:
         closed = found - {name for name, _, _ in windows} - {OTHER}  # before the bounds of now: people stay in them
         for shape, limit in limits_if_true(condition).items():
             read = None if limit.low is limit.high is None else column_restriction(shape, limit)
-            traced = None if read is None else self._traced(read[0], flow)
+            traced = None if read is None else self._trace_column(read[0], flow)
             if read is not None and traced is not None:
                 known = read[1] if traced else Restriction(high=read[1].high)
                 found &= closed | {name for name, low, high in windows if _meets(known, low, high)}
@@ -117,9 +117,9 @@ class _Conditions:
     def _is_column(self, scalar: Scalar, flow: RelNode) -> bool:
         plain = bare(scalar)
         plain = plain.arguments[0] if plain.operator is Operator.CLIPPED else plain
-        return plain.operator is Operator.COLUMN and self._traced(plain.constant, flow) is False
+        return plain.operator is Operator.COLUMN and self._trace_column(plain.constant, flow) is False
 
-    def _traced(self, address: object, flow: RelNode) -> bool | None:
+    def _trace_column(self, address: object, flow: RelNode) -> bool | None:
         """Tell whether a column is the cohort's (False) or a person's least value of it (True); None: neither."""
         if not isinstance(address, tuple):
             return None
@@ -135,10 +135,10 @@ class _Conditions:
                     return self._traced_item({item.name: item.scalar for item in items}, name, source)
                 case AggregateNode(source, own, keys, measures) if own == label:
                     least = {
-                        one.name: one.aggregate.arguments[0]
-                        for one in measures
-                        if one.aggregate.function is Aggregation.MIN
-                        and one.aggregate.where is None
+                        measure.name: measure.aggregate.arguments[0]
+                        for measure in measures
+                        if measure.aggregate.function is Aggregation.MIN
+                        and measure.aggregate.where is None
                         and isinstance(source, ScanNode)
                     }
                     if name in least:
@@ -151,7 +151,11 @@ class _Conditions:
         plain = None if scalar is None else bare(scalar)
         if plain is not None and plain.operator is Operator.CLIPPED:
             plain = plain.arguments[0]
-        return None if plain is None or plain.operator is not Operator.COLUMN else self._traced(plain.constant, source)
+        return (
+            None
+            if plain is None or plain.operator is not Operator.COLUMN
+            else self._trace_column(plain.constant, source)
+        )
 
 
 def _meets(limit: Restriction, low: int, high: int) -> bool:

@@ -27,12 +27,12 @@ class DeferredCells:
         while first._find is not None and first._before is not None:
             waiting.append(first)
             first = first._before
-        cells = first._resolved(None)
-        for one in reversed(waiting):
-            cells = one._resolved(cells)
+        cells = first._resolve_after(None)
+        for node in reversed(waiting):
+            cells = node._resolve_after(cells)
         return cells
 
-    def _resolved(self, before: KnownCells) -> KnownCells:
+    def _resolve_after(self, before: KnownCells) -> KnownCells:
         if self._find is not None:
             self._cells = self._find(before)
             self._find = self._before = None
@@ -80,5 +80,5 @@ class PossibleCells(Mapping[Computation, tuple[Cell, ...]]):
     @staticmethod
     def merged(*several: "PossibleCells") -> "PossibleCells":
         """Return those of several relations as one."""
-        known = dict(chain.from_iterable(one._known.items() for one in several))
-        return PossibleCells(known, frozenset().union(*(one.too_many for one in several)))
+        known = dict(chain.from_iterable(cells._known.items() for cells in several))
+        return PossibleCells(known, frozenset().union(*(cells.too_many for cells in several)))

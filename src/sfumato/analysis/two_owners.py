@@ -57,7 +57,7 @@ def paired_tables(relation: Relation, catalog: Catalog) -> Iterator[tuple[Scan, 
 
 def is_flow(group: Group) -> bool:
     """Whether a group is of rows with two owners."""
-    return any(one.aggregate.function is Aggregation.BOUNDED_FLOW for one in group.asked)
+    return any(aggregate.aggregate.function is Aggregation.BOUNDED_FLOW for aggregate in group.asked)
 
 
 def scan_paired(scan: Scan, table: Table) -> Analysed:
@@ -115,7 +115,7 @@ def analyse_two_owners(
             "WHERE column IN (…).",
         )
     most, pair = _most_rows(options, table), _owners(scan, table)
-    asked = tuple(_flow(one, pair, table, most, group.cells) for one in group.asked)
+    asked = tuple(_flow(aggregate, pair, table, most, group.cells) for aggregate in group.asked)
     return replace(group, asked=asked), noisy
 
 

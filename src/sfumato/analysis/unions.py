@@ -35,7 +35,7 @@ def analyse_union_all(relation: UnionAll, left: Analysed, right: Analysed, publi
         [side.scope[project.label, item.name] for item in project.items]
         for side, project in zip(sides, projects, strict=True)
     ]
-    pairs = [_alike(first, second) for first, second in zip(*columns, strict=True)]
+    pairs = [_in_one_form(first, second) for first, second in zip(*columns, strict=True)]
     names = [output.name for output in relation.columns]
     if owners:
         if any((first.facts.kind is Kind.UNIT) != (second.facts.kind is Kind.UNIT) for first, second in pairs):
@@ -76,7 +76,7 @@ def analyse_union_all(relation: UnionAll, left: Analysed, right: Analysed, publi
     return Analysed(flow, scope, state, origins={} if released else {relation.label: flow})
 
 
-def _alike(one: Scalar, other: Scalar) -> tuple[Scalar, Scalar]:
+def _in_one_form(one: Scalar, other: Scalar) -> tuple[Scalar, Scalar]:
     """Return two columns as one column can hold them."""
     if one.facts.type not in NUMBERS:
         return one, other

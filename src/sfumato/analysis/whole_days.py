@@ -7,16 +7,16 @@ from sfumato.query.functions import Function
 from sfumato.query.relation import GroupBy, Project, Relation, inputs
 from sfumato.query.types import Type
 
-_Known = Mapping[tuple[str, str], Expression]
+_ColumnExpressions = Mapping[tuple[str, str], Expression]
 
 
 def whole_days(answer: Project) -> frozenset[int]:
     """Return the places of the columns that begin a month, a week or another span of whole days."""
     known = {(label, name): expression for label, name, expression in _computed_columns(answer.source)}
-    return frozenset(place for place, item in enumerate(answer.items) if _is_day(item.expression, known))
+    return frozenset(index for index, item in enumerate(answer.items) if _is_day(item.expression, known))
 
 
-def _is_day(expression: Expression, known: _Known) -> bool:
+def _is_day(expression: Expression, known: _ColumnExpressions) -> bool:
     while isinstance(expression, Column) and (expression.of, expression.name) in known:
         expression = known[expression.of, expression.name]
     return (

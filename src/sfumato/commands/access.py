@@ -76,9 +76,9 @@ def list_grants(policy: Path) -> None:
     with closing(Grants(read_policy(policy), policy)) as held:
         granted, begun = (held.all(), held.sessions()) if held.exists() else ((), ())
     tokens = grid(["account", "token", "since", "expires", "last used"])
-    for one in granted:
-        expires = "never" if one.expires is None else time_text(one.expires)
-        tokens.add_row(one.person or one.account or "owner", one.label, one.since[:16], expires, time_text(one.used))
+    for row in granted:
+        expires = "never" if row.expires is None else time_text(row.expires)
+        tokens.add_row(row.person or row.account or "owner", row.label, row.since[:16], expires, time_text(row.used))
     sessions = grid(["account", "console session", "since", "last used", "address"])
     for session in begun:
         began, used = time_text(session.began), time_text(session.used)
@@ -131,6 +131,8 @@ def _seconds(typed: str) -> float:
 def _account(name: str | None, owner: bool) -> str:
     if owner != (name is None):
         raise BadParameter(
-            "Who is meant?", "A token belongs to one analyst or to the owner.", "Give a NAME, or --owner."
+            "No account was named." if name is None else "Two accounts were named.",
+            "A token belongs to one analyst or to the owner.",
+            "Pass the analyst's NAME, or --owner.",
         )
     return name or ""

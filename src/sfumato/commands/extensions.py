@@ -101,6 +101,7 @@ def survey(people: int, epsilon: str, plot: Path | None) -> None:
 @click.option("--report", type=File, metavar="FILE", help="The page about it; by default beside the rows, .html.")
 @click.option("--nulls", metavar="A,B", help="Columns in which NULL is a value, separated by commas.")
 @click.option("--ids", metavar="A,B", help="Columns that get a fresh id for each row, separated by commas.")
+@click.option("--positions", metavar="A,B", help="Numbers and dates whose place inside their cells is measured, too.")
 @as_analyst
 def synthesize(
     policy: Path,
@@ -114,6 +115,7 @@ def synthesize(
     report: Path | None,
     nulls: str | None,
     ids: str | None,
+    positions: str | None,
     analyst: str | None,
 ) -> None:
     """Write synthetic rows and how far off they are.
@@ -121,6 +123,7 @@ def synthesize(
     TABLE is measured once, as counts with noise. The same again is free, and what is made of it costs nothing more.
     """
     write: Callable[..., str] = import_module(SYNTHESIS).WRITE
-    listed = [[name.strip() for name in said.split(",")] if said else [] for said in (columns, nulls, ids)]
+    lists = (columns, nulls, ids, positions)
+    listed = [[name.strip() for name in said.split(",")] if said else [] for said in lists]
     with open_database(policy, analyst) as database:
         click.echo(write(database, table, listed[0], epsilon, delta, rows, bins, output, report, *listed[1:]))

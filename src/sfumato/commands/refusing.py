@@ -6,7 +6,7 @@ from textwrap import fill
 
 import click
 
-from sfumato.errors import Interface, Refusal
+from sfumato.errors import BadParameter, Interface, Refusal
 
 _LABEL_CHARS = 8
 REFUSED_EXIT_CODE = 2
@@ -22,6 +22,14 @@ class Refusing(click.Group):
             return super().invoke(ctx)
         except Refusal as refusal:
             print_refusal(refusal)
+            ctx.exit(REFUSED_EXIT_CODE)
+        except OSError as failure:
+            from sfumato.secure_files import path_refusal
+
+            refused = path_refusal(failure, BadParameter)
+            if not isinstance(refused, Refusal):
+                raise
+            print_refusal(refused)
             ctx.exit(REFUSED_EXIT_CODE)
 
     def list_commands(self, ctx: click.Context) -> list[str]:

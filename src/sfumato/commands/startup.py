@@ -5,7 +5,9 @@ import os
 import sys
 from importlib import import_module
 
-_SHORT = frozenset({"ask", "explain", "sql", "budget", "history", "verify", "requests", "check", "codes", "schema"})
+_COMMANDS_WITHOUT_MATRICES = frozenset(
+    {"ask", "explain", "sql", "budget", "history", "verify", "requests", "check", "codes", "schema"}
+)
 """Commands that multiply no matrices: a thread pool for linear algebra would cost them more than all their work."""
 _BEFORE_THE_ENGINE = ("sfumato.approvals", "sfumato.views", "sfumato.release.rendering.encoding")
 """Modules that together load everything between a question and its answer, except an engine."""
@@ -16,7 +18,7 @@ def start_quickly(command: str | None) -> None:
 
     Modules are never garbage. The garbage collector starts again with `load_before_engine`, or when the command ends.
     """
-    if command in _SHORT:
+    if command in _COMMANDS_WITHOUT_MATRICES:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.disable()
 

@@ -62,28 +62,28 @@ def parse_dashboard(data: str | Mapping[str, Any]) -> SavedDashboard:
         try:
             data = tomllib.loads(data, parse_float=str)
         except (tomllib.TOMLDecodeError, RecursionError) as error:
-            raise _refused("It is not TOML.", str(error) if isinstance(error, ValueError) else "") from None
+            raise _bad_dashboard("It is not TOML.", str(error) if isinstance(error, ValueError) else "") from None
     _check_keys(data, _KEYS, "A dashboard")
     tiles = data.get("tiles")
     if not isinstance(tiles, list) or not 1 <= len(tiles) <= MAX_QUERIES_PER_WORKLOAD:
-        raise _refused(f"It needs 1 to {MAX_QUERIES_PER_WORKLOAD} [[tiles]].")
+        raise _bad_dashboard(f"It needs 1 to {MAX_QUERIES_PER_WORKLOAD} [[tiles]].")
     period = _text(data, "period", "")
     if period and period not in PERIODS:
-        raise _refused(f"period = {quote_value(period)}: it is one of {', '.join(PERIODS)}.")
+        raise _bad_dashboard(f"period = {quote_value(period)}: it is one of {', '.join(PERIODS)}.")
     price = {name: _number(data[name], name) for name in ("epsilon", "share", "delta") if name in data}
     if len({"epsilon", "share"} & set(price)) != 1:
-        raise _refused("It needs `epsilon` or `share`: what one refresh of all tiles may cost.")
+        raise _bad_dashboard("It needs `epsilon` or `share`: what one refresh of all tiles may cost.")
     return SavedDashboard(_text(data, "title", "Dashboard"), tuple(map(_tile, tiles)), price, period)
 
 
 def dashboard_text(title: str, price: Mapping[str, str], period: str, tiles: Iterable[DashboardTile]) -> str:
     """Write a dashboard as TOML; what is written is read back the same."""
-    lines = [f"title = {_quoted(title)}"]
-    lines += [f"{name} = {_quoted(value)}" for name, value in price.items()]
-    lines += [f"period = {_quoted(period)}"] if period else []
+    lines = [f"title = {_toml_string(title)}"]
+    lines += [f"{name} = {_toml_string(value)}" for name, value in price.items()]
+    lines += [f"period = {_toml_string(period)}"] if period else []
     for tile in tiles:
-        lines += ["", "[[tiles]]", f"title = {_quoted(tile.title)}", f"sql = {_quoted(tile.sql)}"]
-        lines += [f"chart = {_quoted(tile.chart)}"] if tile.chart != "auto" else []
+        lines += ["", "[[tiles]]", f"title = {_toml_string(tile.title)}", f"sql = {_toml_string(tile.sql)}"]
+        lines += [f"chart = {_toml_string(tile.chart)}"] if tile.chart != "auto" else []
     return "\n".join(lines) + "\n"
 
 
@@ -114,41 +114,41 @@ def _content(path: Path) -> str:
         why = f"It has more than {MAX_DASHBOARD_BYTES:,} bytes."
     except (OSError, UnicodeDecodeError, ValueError):
         why = "The file cannot be read, or is not UTF-8."
-    raise _refused(why)
+    raise _bad_dashboard(why)
 
 
 def _tile(data: object) -> DashboardTile:
     if not isinstance(data, Mapping):
-        raise _refused("Each of [[tiles]] is a table with a `title` and `sql`.")
+        raise _bad_dashboard("Each of [[tiles]] is a table with a `title` and `sql`.")
     _check_keys(data, _TILE_KEYS, "A tile")
     sql, chart = _text(data, "sql", ""), _text(data, "chart", "auto")
     if not sql.strip():
-        raise _refused("A tile has no `sql`.")
+        raise _bad_dashboard("A tile has no `sql`.")
     if chart not in CHARTS:
-        raise _refused(f"chart = {quote_value(chart)}: it is one of {', '.join(CHARTS)}.")
+        raise _bad_dashboard(f"chart = {quote_value(chart)}: it is one of {', '.join(CHARTS)}.")
     return DashboardTile(_text(data, "title", " ".join(sql.split())[:80]), sql.strip(), chart)
 
 
 def _check_keys(data: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
     for key in data:
         if key not in known:
-            raise _refused(f"{what} has no key {quote_value(key)}. {suggestion(key, known)}".strip())
+            raise _bad_dashboard(f"{what} has no key {quote_value(key)}. {suggestion(key, known)}".strip())
 
 
 def _text(data: Mapping[str, Any], key: str, default: str) -> str:
     value = data.get(key, default)
     if not isinstance(value, str):
-        raise _refused(f"`{key}` is not a text.")
+        raise _bad_dashboard(f"`{key}` is not a text.")
     return value
 
 
 def _number(value: object, name: str) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise _refused(f"`{name}` is neither a number nor a text.")
+        raise _bad_dashboard(f"`{name}` is neither a number nor a text.")
     return str(value)
 
 
-def _quoted(text: str) -> str:
+def _toml_string(text: str) -> str:
     """Return a TOML string: one line, with every other character escaped."""
     shown = [
         char if char.isprintable() and char not in '"\\' else f"\\U{ord(char):08X}"  # no character is special then
@@ -157,5 +157,5 @@ def _quoted(text: str) -> str:
     return f'"{"".join(shown)}"'
 
 
-def _refused(why: str, more: str = "") -> BadParameter:
+def _bad_dashboard(why: str, more: str = "") -> BadParameter:
     return BadParameter("This is not a dashboard.", f"{why} {more}".strip(), f"Write for example:\n{_EXAMPLE}".rstrip())

@@ -73,8 +73,8 @@ def _one_number(release: Release) -> str:
 def _table(release: Release) -> str:
     head = "".join(f"<th>{for_html(name)}</th>" for name in release.columns)
     rows = "".join(
-        "<tr>" + "".join(f"<td>{for_html(_cell(release, place, name))}</td>" for name in release.columns) + "</tr>"
-        for place in range(min(len(release), MAX_TILE_ROWS))
+        "<tr>" + "".join(f"<td>{for_html(_cell(release, index, name))}</td>" for name in release.columns) + "</tr>"
+        for index in range(min(len(release), MAX_TILE_ROWS))
     )
     cut = f"<p class=note>The first {MAX_TILE_ROWS} rows.</p>" if len(release) > MAX_TILE_ROWS else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{cut}"

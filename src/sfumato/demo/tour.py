@@ -41,7 +41,7 @@ class Question:
     """A margin for the column n."""
 
 
-SEEN = Question(
+PATIENTS_PER_DEPARTMENT = Question(
     "How many patients did each department see?",
     "With or without any one patient, no answer becomes more than e^0.2 = 1.23 times as likely. The light end of "
     "a bar is its error bar: the truth lies there with 95 %. It is shown beside it because these patients are "
@@ -50,7 +50,7 @@ SEEN = Question(
     epsilon="0.2",
 )
 QUESTIONS = (
-    SEEN,
+    PATIENTS_PER_DEPARTMENT,
     Question(
         "What does a visit cost?",
         "An average is a noisy sum over a noisy count; its error bar knows both. Costs count up to the 5,000 that the"
@@ -80,8 +80,8 @@ QUESTIONS = (
     Question(
         "The first question again",
         "An answer that was given is given again: the same numbers, at no cost. The noise cannot be averaged away.",
-        SEEN.sql,
-        SEEN.epsilon,
+        PATIENTS_PER_DEPARTMENT.sql,
+        PATIENTS_PER_DEPARTMENT.epsilon,
     ),
 )
 
@@ -108,7 +108,7 @@ def tour(folder: Path, console: Console, errors: Console, patients: int = PATIEN
     with database:
         explained: set[str] = set()
         for number, question in enumerate(QUESTIONS, 1):
-            truth = patients_seen(folder / "data") if question is SEEN else None
+            truth = patients_seen(folder / "data") if question is PATIENTS_PER_DEPARTMENT else None
             _stop(console, database, number, question, truth, explained)
     _go_on(console, place)
 

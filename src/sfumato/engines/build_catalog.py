@@ -53,7 +53,7 @@ MAX_MULTIPLIED_COLUMNS = 3
 _OTHERS = (ColumnType.TEXT, ColumnType.INTEGER, ColumnType.DATE)
 """The types of columns that people group by though their values are not listed, the likeliest first."""
 _NUMBERS = (ColumnType.INTEGER, ColumnType.DECIMAL)
-_REMEMBERED_COLUMNS = 4096
+_MAX_CACHED_COLUMNS = 4096
 """Columns whose facts are remembered: twice as many as a table can have."""
 MAX_COUNTED_COLUMNS = 8
 """So many columns of a table have the number of a person's rows beside them: an integer for every kept row each."""
@@ -91,7 +91,7 @@ def build_catalog(policy: Policy, copies: CopySchema, public: PublicData) -> Cat
             made, is_previewed = _private_table(table, copies), policy.preview is Preview.SYNTHETIC
             tables[name] = replace(made, keys_to_unit=_leads(table, policy), previewed=is_previewed)
             if copies.unit(table) is not None:
-                tables[name + REMOVED] = _removed(table, tables[name])
+                tables[name + REMOVED] = _removed_table(table, tables[name])
     return Catalog(tables, policy.neighbours)
 
 
@@ -164,7 +164,7 @@ def _other_keys(columns: Sequence[Column], most: int) -> list[Column]:
             column.unique or column.bounds_chosen or len(cells or range(most + 1)) <= most
         ):
             found.append((_OTHERS.index(column.type) > 0, cells is None, column))
-    return [column for *_, column in sorted(found, key=lambda one: one[:2])]
+    return [column for *_, column in sorted(found, key=lambda entry: entry[:2])]
 
 
 def counted_columns(table: DeclaredTable) -> list[Column]:
@@ -223,12 +223,12 @@ def rows_in_sampling_order(table: DeclaredTable) -> bool:
     return table.rows_chosen or bool(summed_columns(table))
 
 
-@lru_cache(maxsize=_REMEMBERED_COLUMNS)
+@lru_cache(maxsize=_MAX_CACHED_COLUMNS)
 def facts_of(column: Column) -> Facts:
     """Return what the copy promises of a declared column that is not the unit; it is asked many times for each."""
     kind = Type(column.type)
     if column.type is ColumnType.TEXT:
-        listed = [len(value) for value in _listed(column) if isinstance(value, str)]
+        listed = [len(value) for value in _listed_values(column) if isinstance(value, str)]
         return Facts(kind, Kind.TEXT, max_chars=max(listed, default=column.length))
     if column.type is ColumnType.BOOLEAN:
         return Facts(kind, Kind.BOOLEAN)
@@ -246,7 +246,7 @@ def facts_of(column: Column) -> Facts:
     return Facts(kind, Kind.INTEGER, step=step, low=low, high=high, declared_low=False, declared_high=False)
 
 
-def _listed(column: Column) -> tuple[Value, ...]:
+def _listed_values(column: Column) -> tuple[Value, ...]:
     return column.values if isinstance(column.values, tuple) else ()
 
 
@@ -281,7 +281,9 @@ def _private_table(table: DeclaredTable, copies: CopySchema) -> Table:
             facts = Facts(Type(own.type), Kind.UNIT, nullable=False)
             fields.append(Field(fold_name(own.name), _stored_unit(table, copies), facts, own.unique))
         else:
-            cells = _referenced(column, copies) if isinstance(column.values, Reference) else declared_cells(column)
+            cells = (
+                _referenced_cells(column, copies) if isinstance(column.values, Reference) else declared_cells(column)
+            )
             free = column.bounds_chosen
             facts = replace(facts_of(column), outside=Outside.STORED if keeps_outside(column) else Outside.NONE)
             field = Field(
@@ -329,7 +331,7 @@ def _paired_table(table: DeclaredTable, pair: OwnerPair, copies: CopySchema) -> 
         if name in owners:
             fields.append(Field(name, owners[name], replace(unit, type=Type(column.type))))
             continue
-        cells = _referenced(column, copies) if isinstance(column.values, Reference) else declared_cells(column)
+        cells = _referenced_cells(column, copies) if isinstance(column.values, Reference) else declared_cells(column)
         facts = replace(facts_of(column), outside=Outside.STORED if keeps_outside(column) else Outside.NONE)
         fields.append(Field(name, column.name, facts, cells=cells))
     first, second = (Field(stored, stored, unit) for stored in OWNERS)
@@ -345,7 +347,7 @@ def _paired_table(table: DeclaredTable, pair: OwnerPair, copies: CopySchema) -> 
     )
 
 
-def _removed(table: DeclaredTable, kept: Table) -> Table:
+def _removed_table(table: DeclaredTable, kept: Table) -> Table:
     """Return the table of those who lost rows to `rows_per_unit`: one row each, how many they lost."""
     facts = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=most_removed(table))
     fields = [field for field in kept.fields if field.facts.kind is Kind.UNIT]
@@ -372,7 +374,7 @@ def _stored_unit(table: DeclaredTable, copies: CopySchema) -> str:
     return copies.unit(table) or copies.row(table)
 
 
-def _referenced(column: Column, copies: CopySchema) -> tuple[Cell, ...] | None:
+def _referenced_cells(column: Column, copies: CopySchema) -> tuple[Cell, ...] | None:
     """Return the keys of a public table's column as the private column keeps them; None if they are too many."""
     if not isinstance(column.values, Reference):
         return None

@@ -36,7 +36,7 @@ Progress = Callable[[str, str], None]
 
 
 def checked_progress(progress: Progress | None) -> Progress:
-    """Return what is told the phases, or refuse what cannot be: before anything is charged or read."""
+    """Return a progress callback; refuse a value that is not callable, before any charge or read."""
     if progress is None:
         return _silent
     if not callable(progress):

@@ -56,7 +56,7 @@ def stamp_of(root: Path, files: Sequence[Path], salt: bytes) -> str:
 def watch_of(files: Sequence[Path]) -> list[tuple[object, ...]]:
     """Return what changes with anything that happens to a file: a copy of half of a change is not kept."""
     found = [(str(path), path.stat()) for path in files]
-    return [(name, one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_ino) for name, one in found]
+    return [(name, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino) for name, status in found]
 
 
 def read_files_while_unchanged(
@@ -103,7 +103,7 @@ def read_manifest(path: Path) -> Manifest | None:
         manifest = Manifest(**json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError):
         return None
-    texts = [getattr(manifest, one.name) for one in fields(Manifest) if one.name != "format"]
+    texts = [getattr(manifest, field.name) for field in fields(Manifest) if field.name != "format"]
     whole = manifest.format == FORMAT_VERSION and all(isinstance(text, str) for text in texts)
     return manifest if whole and Path(manifest.copy).name == manifest.copy else None
 

@@ -59,6 +59,12 @@ def places_of(policy: Policy) -> SnapshotPaths:
             'Write the policy into a file, or ledger = "sqlite:PATH".',
         )
     source = policy.source.path
+    if not path.name:
+        raise BadSource(
+            "ledger names no file.",
+            "The ledger is a file, and the bounded copy and its salt lie beside it.",
+            'Write for example ledger = "sqlite:clinic.ledger".',
+        )
     if "?" in str(path):
         raise question_mark("ledger")
     if not path.parent.is_dir():

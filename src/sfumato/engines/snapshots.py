@@ -147,7 +147,7 @@ def snapshot(
     """
     places = places_of(policy)
     with _failing_closed():
-        found = None if again else _found(policy, copying, places)
+        found = None if again else _find_current(policy, copying, places)
         if found is not None:
             _check_place(policy, copying, places)
     if found is not None and not _is_wanted(policy, copying):
@@ -158,7 +158,7 @@ def snapshot(
     with _build_lock(places, wait=found is None) as ours:
         with _failing_closed():
             if not again:  # somebody else may have taken one while we waited
-                found = _found(policy, copying, places) or found
+                found = _find_current(policy, copying, places) or found
                 ours = ours and (found is None or _is_wanted(policy, copying))
             taken = _Taken(policy, copying, places, again) if ours else None
             if taken is not None:
@@ -182,7 +182,7 @@ def source_changed(policy: Policy, copying: Copying) -> bool:
         return True  # it is not there any more
 
 
-def _found(policy: Policy, copying: Copying, places: SnapshotPaths) -> Snapshot | None:
+def _find_current(policy: Policy, copying: Copying, places: SnapshotPaths) -> Snapshot | None:
     """Return the current snapshot if it is of these tables. No lock is needed: a manifest appears whole."""
     for _ in range(MAX_ATTEMPTS):
         known = read_manifest(places.manifest)
@@ -195,11 +195,11 @@ def _found(policy: Policy, copying: Copying, places: SnapshotPaths) -> Snapshot 
             continue  # another one has just taken its place, or somebody removed it
         read_or_draw_salt(places.sidecar("copy.salt"), system_source())  # one that others can read is refused
         tables = copying.shape(path)
-        return None if tables is None else _same(known.ledger, _registered(known, path, tables, use))
+        return None if tables is None else _same(known.ledger, _register(known, path, tables, use))
     return None
 
 
-def _registered(known: Manifest, path: Path, tables: tuple[CopiedTable, ...], use: SharedFileLock) -> Registered:
+def _register(known: Manifest, path: Path, tables: tuple[CopiedTable, ...], use: SharedFileLock) -> Registered:
     return Registered(known.version, path, tables, use, cohorts_from_json(known.cohorts))
 
 
@@ -277,7 +277,7 @@ class _Taken:
                 raise
             return before.instead_of(failure)
         ledger = "" if self._known is None else self._known.ledger
-        return Snapshot(ledger, lambda ledger: self._kept(built, ledger))
+        return Snapshot(ledger, lambda ledger: self._keep_built(built, ledger))
 
     def _complete(self, progress: Progress) -> Built:
         for left in self._places.builds:
@@ -295,7 +295,7 @@ class _Taken:
         path = self._places.ledger.with_name(known.copy)
         return path if path.is_file() and self._copying.shape(path) is not None else None
 
-    def _kept(self, built: Built, ledger: str) -> Registered:
+    def _keep_built(self, built: Built, ledger: str) -> Registered:
         places, known, stamp = self._places, self._known, built.stamp
         same_data = self._copying.stamps_tell_all and known is not None and known.stamp == stamp and not self._anew
         same_people = known is not None and _assignment(cohorts_from_json(known.cohorts)) == _assignment(
@@ -316,7 +316,7 @@ class _Taken:
             raise EngineFailed()
         cohorts = cohorts_to_json(cohorts_of(built))
         current = Manifest(FORMAT_VERSION, version, stamp, place, tables, path.name, ledger, cohorts)
-        registered = _registered(current, path, shape, use)
+        registered = _register(current, path, shape, use)
         write_manifest(places.manifest, current)
         for other in places.copies:
             if other != path:
@@ -362,7 +362,7 @@ class _Watching:
         known = read_manifest(self._places.manifest)
         if known is None or known.version == version or known.ledger != ledger():
             return None
-        found = _found(self._policy, self._copying, self._places)
+        found = _find_current(self._policy, self._copying, self._places)
         if found is None or found.ledger != known.ledger:  # of other tables than this policy declares
             return None
         return self._opened(found.keep(found.ledger))

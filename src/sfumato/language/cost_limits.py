@@ -64,7 +64,7 @@ def check_condition(flow: RelNode, rows: int, condition: Scalar) -> None:
     """
     parts = condition.arguments if condition.operator is Operator.AND else (condition,)
     tables = _tables_joined(flow)
-    met = [part for part in parts if not any({label for label, _ in columns_read(part)} <= {one} for one in tables)]
+    met = [part for part in parts if not any({label for label, _ in columns_read(part)} <= {table} for table in tables)]
     refuse_engine_dependent(parts)
     check_characters(flow, rows, met)
 
@@ -176,7 +176,11 @@ def _inner_joins(flow: RelNode) -> tuple[list[RelNode], list[Scalar]]:
                 waiting.append(source)
             case leaf:
                 leaves.append(leaf)
-    parts = [part for one in conditions for part in (one.arguments if one.operator is Operator.AND else (one,))]
+    parts = [
+        part
+        for conjunction in conditions
+        for part in (conjunction.arguments if conjunction.operator is Operator.AND else (conjunction,))
+    ]
     return leaves, parts
 
 
@@ -187,8 +191,8 @@ def _joined_work(leaves: list[RelNode], conditions: list[Scalar], sizes: Sizes) 
     first, rows, _ = waiting.pop(0)
     known = {(label, name) for label, name, _ in outputs(first)}
     while waiting:
-        near = [one for one in waiting if any(_equates(part, known, one[0]) for part in conditions)]
-        chosen = min(near or waiting, key=lambda one: one[1])
+        near = [candidate for candidate in waiting if any(_equates(part, known, candidate[0]) for part in conditions)]
+        chosen = min(near or waiting, key=lambda candidate: candidate[1])
         waiting.remove(chosen)
         rows = max(rows, chosen[1]) if near else rows * chosen[1]
         work += rows

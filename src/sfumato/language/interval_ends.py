@@ -71,13 +71,13 @@ def resolve_ends(outcome: ProjectNode) -> ResolvedEnds:
     if not any(scalar.operator is Operator.INTERVAL_END for scalar in _scalars(outcome)):
         return ResolvedEnds(outcome, (), {}, False)
     shown = {
-        place: IntervalSide(str(item.scalar.constant))
-        for place, item in enumerate(outcome.items)
+        index: IntervalSide(str(item.scalar.constant))
+        for index, item in enumerate(outcome.items)
         if item.scalar.operator is Operator.INTERVAL_END
     }
     items = tuple(
-        Item(item.name, item.scalar.arguments[0]) if place in shown else item
-        for place, item in enumerate(outcome.items)
+        Item(item.name, item.scalar.arguments[0]) if index in shown else item
+        for index, item in enumerate(outcome.items)
     )
     labels = {node.label for node in noisy_tables(outcome)}
     found: dict[tuple[str, IntervalSide, Scalar], EndColumn] = {}
@@ -109,7 +109,9 @@ def _with_columns(outcome: ProjectNode, columns: tuple[EndColumn, ...]) -> Proje
 
     def extended(_: str, thing: Any) -> Any:
         if isinstance(thing, InputNode):
-            own = tuple((one.name, _facts(one)) for one in columns if one.label == thing.label and thing.rows is None)
+            own = tuple(
+                (other.name, _facts(other)) for other in columns if other.label == thing.label and thing.rows is None
+            )
             return replace(thing, columns=(*thing.columns, *own)) if own else thing
         return thing if isinstance(thing, Scalar) else rebuild_fields(thing, extended)
 

@@ -14,7 +14,7 @@ from sfumato.query.expression import Call
 from sfumato.query.functions import Function
 from sfumato.query.types import Type
 
-_ORDERED = {Operator.LESS, Operator.AT_MOST}
+_ORDER_OPERATORS = {Operator.LESS, Operator.AT_MOST}
 
 
 def compare_scalars(operator: Operator, first: Scalar, second: Scalar) -> Scalar:
@@ -34,7 +34,7 @@ def _bound(operator: Operator, other: Scalar, value: Fraction | None, rounding: 
     """Return the integer that divides the other side's values as `value` does, near enough to be kept."""
     facts = other.facts
     steps = (value or Fraction(0)) / facts.step
-    if operator not in _ORDERED and steps.denominator != 1:
+    if operator not in _ORDER_OPERATORS and steps.denominator != 1:
         return _at(facts.high + 1, facts)  # no value is equal to what is not on the grid
     return _at(min(max(rounding(steps), facts.low - 1), facts.high + 1), facts)
 

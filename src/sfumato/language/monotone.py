@@ -30,9 +30,9 @@ def column_restriction(shape: ScalarShape, limit: Restriction) -> tuple[Constant
             )
             return column_restriction(shape_of(value), inner)
         case (Operator.ADD, (value, Scalar(Operator.CONSTANT, (), facts, _))):
-            return column_restriction(shape_of(value), _moved(limit, -facts.low))
+            return column_restriction(shape_of(value), _shift_limit(limit, -facts.low))
         case (Operator.SUBTRACT, (value, Scalar(Operator.CONSTANT, (), facts, _))):
-            return column_restriction(shape_of(value), _moved(limit, facts.low))
+            return column_restriction(shape_of(value), _shift_limit(limit, facts.low))
         case (Operator.FLOORED, (value,)):
             ratio = getattr(constant, "denominator", 0) if getattr(constant, "numerator", 0) == 1 else 0
             if ratio > 0:
@@ -44,7 +44,7 @@ def column_restriction(shape: ScalarShape, limit: Restriction) -> tuple[Constant
     return None
 
 
-def _moved(limit: Restriction, steps: int) -> Restriction:
+def _shift_limit(limit: Restriction, steps: int) -> Restriction:
     low, high = limit.low, limit.high
     return Restriction(None if low is None else low + steps, None if high is None else high + steps)
 

@@ -248,12 +248,12 @@ def _linear_scalar(operator: Operator, law: RangeLaw, first: Scalar, second: Sca
 
 def negate_scalar(scalar: Scalar, type: Type) -> Scalar:
     """Return -a."""
-    return _alone(Operator.NEGATE, intervals.negate, scalar, type, scalar.facts.step)
+    return _unary(Operator.NEGATE, intervals.negate, scalar, type, scalar.facts.step)
 
 
 def absolute(scalar: Scalar, type: Type) -> Scalar:
     """Return |a|."""
-    return _alone(Operator.ABS, intervals.absolute, scalar, type, scalar.facts.step)
+    return _unary(Operator.ABS, intervals.absolute, scalar, type, scalar.facts.step)
 
 
 def sign_scalar(scalar: Scalar, type: Type) -> Scalar:
@@ -261,10 +261,10 @@ def sign_scalar(scalar: Scalar, type: Type) -> Scalar:
     if scalar.facts.kind is Kind.REAL:
         facts = Facts(type, Kind.INTEGER, nullable=scalar.facts.nullable, low=-1, high=1)
         return Scalar(Operator.SIGN, (scalar,), facts)
-    return _alone(Operator.SIGN, intervals.sign, scalar, type, Fraction(1))
+    return _unary(Operator.SIGN, intervals.sign, scalar, type, Fraction(1))
 
 
-def _alone(
+def _unary(
     operator: Operator, law: RangeLaw, scalar: Scalar, type: Type, step: Fraction, extra: Constant = None
 ) -> Scalar:
     if scalar.facts.kind is Kind.INTEGER:
@@ -305,7 +305,7 @@ def integer_power(scalar: Scalar, exponent: int, type: Type) -> Scalar:
     if exponent == 1:
         return with_type(scalar, type)
     step = scalar.facts.step**exponent
-    return _alone(Operator.POWER, intervals.power(exponent), scalar, type, step, exponent)
+    return _unary(Operator.POWER, intervals.power(exponent), scalar, type, step, exponent)
 
 
 def divide_scalars(first: Scalar, second: Scalar, type: Type) -> Scalar:
@@ -392,7 +392,7 @@ def round_to_places(operator: Operator, scalar: Scalar, places: int, type: Type)
     if 2 * (max_magnitude(scalar.facts) * times + over) >= MAX_INTERMEDIATE_STEPS:
         return on_doubles(operator, (scalar,), type, places)
     law = intervals.scaling_law(_ROUNDINGS[operator], times, over)
-    return _alone(operator, law, scalar, type, step, Factor(times, over))
+    return _unary(operator, law, scalar, type, step, Factor(times, over))
 
 
 def to_integer(scalar: Scalar) -> Scalar:

@@ -78,8 +78,8 @@ def _fill_array(values: list[Any] | tuple[Any, ...], depth: int) -> npt.NDArray[
         if depth == 1:
             array[index] = row
             continue
-        for place, value in enumerate(row):
-            array[index, place] = value
+        for column, value in enumerate(row):
+            array[index, column] = value
     return array
 
 
@@ -160,11 +160,11 @@ def integers_of(table: Floats, metadata: TableMetadata) -> Floats:
 
 
 def _labels(target: npt.NDArray[Any], classes: tuple[Any, ...]) -> Integers:
-    places = {value: place for place, value in enumerate(classes)}
+    places = {value: number for number, value in enumerate(classes)}
     labels = np.full(len(target), -1, dtype=np.int64)
     if target.dtype.kind in "biuf" and all(isinstance(value, bool | int | float) for value in classes):
-        for value, place in places.items():
-            labels[target == value] = place
+        for value, number in places.items():
+            labels[target == value] = number
         return labels
     for index, value in enumerate(target.tolist()):
         try:

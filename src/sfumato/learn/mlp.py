@@ -27,7 +27,7 @@ from sfumato.learn.table_metadata import Floats, TableMetadata, inverse, read_lo
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.randomness.bernoulli import Bernoulli, Rational
 
-_INPUT_LENGTH = 4
+_INPUT_NORM = 4
 """Rows of length one go into the network with this length."""
 _MOMENTUM = 0.9
 _MIN_USED_SHARE, _TARGET_SHARE = Fraction(995, 1000), 0.998
@@ -112,7 +112,7 @@ class MLPClassifier(Classifier):
     def _measure(self, sums: Rows, metadata: TableMetadata, noise: StageNoise) -> FitState:
         centre, count = measure_centre(sums, metadata, noise, 0)
         ball = Ball(centre, measure_radius(sums, metadata, centre, noise, 1, measured=True))
-        rows = np.floor(shrink(sums.values, ball) * (_INPUT_LENGTH * VALUE_UNIT / UNIT_STEPS))
+        rows = np.floor(shrink(sums.values, ball) * (_INPUT_NORM * VALUE_UNIT / UNIT_STEPS))
         people, coins = _number_people(sums), Bernoulli(Rational(self._read_rate()))
         sizes = [metadata.width, *self._read_hidden(), len(metadata.classes)]
         shapes = [(below + 1, above) for below, above in pairwise(sizes)]
@@ -155,7 +155,7 @@ class MLPClassifier(Classifier):
             self._ball.centre
         )
         lengths = np.maximum(np.sqrt((np.clip(rows, -1e100, 1e100) ** 2).sum(axis=1)), self._ball.radius)
-        values = rows / lengths[:, None] * _INPUT_LENGTH
+        values = rows / lengths[:, None] * _INPUT_NORM
         for layer_index, layer in enumerate(self.weights_):
             values = np.concatenate([values, np.ones((len(values), 1))], axis=1) @ layer
             values = np.maximum(values, 0.0) if layer_index + 1 < len(self.weights_) else values
@@ -263,7 +263,7 @@ def _initial_layers(shapes: list[tuple[int, int]], noise: StageNoise) -> list[Fl
     weights = _split_layers(normals(count, noise.source), shapes)
     for layer_index, (inputs, _) in enumerate(shapes):
         weights[layer_index] *= (
-            (2 / (_INPUT_LENGTH**2 if layer_index == 0 else inputs)) ** 0.5 if layer_index + 1 < len(shapes) else 0.0
+            (2 / (_INPUT_NORM**2 if layer_index == 0 else inputs)) ** 0.5 if layer_index + 1 < len(shapes) else 0.0
         )
         weights[layer_index][-1] = 0.0
     return weights

@@ -9,7 +9,7 @@ from sfumato.errors import BadParameter, PolicyWeakened, quote_value
 from sfumato.ledger.approvals import BudgetRequest, list_requests
 from sfumato.ledger.caps import account_budgets
 from sfumato.ledger.damage import damaged
-from sfumato.ledger.history import HISTORY_PAGE, page_of
+from sfumato.ledger.history import HISTORY_PAGE_ENTRIES, page_of
 from sfumato.ledger.ledger import Budget, Entry, Ledger, Verified
 from sfumato.ledger.opening import existing_ledger, pending
 from sfumato.ledger.recorded_policy import DATASET, RecordedPolicy, recorded
@@ -43,7 +43,7 @@ class Accounts:
         return min(both, key=lambda cap: (cap.total.epsilon * (1 - cap.used), cap.remaining.delta))
 
     def history(
-        self, account: str | None = None, limit: object = HISTORY_PAGE, before: object = None
+        self, account: str | None = None, limit: object = HISTORY_PAGE_ENTRIES, before: object = None
     ) -> tuple[Entry, ...]:
         """Return what was charged to an account, or to all, newest first: a page, as `Database.history` does."""
         page = page_of(limit, before)

@@ -13,7 +13,7 @@ from pathlib import Path
 from sfumato.ledger.damage import RESTORE_ANCHOR, damaged
 
 _LINE = re.compile(r"([1-9][0-9]{0,17}) ([0-9a-f]{64}) ([0-9a-f]{64}|-)\n")
-_UNSEALED = "-"
+_NO_SEAL = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def read_anchor(path: Path) -> Anchor | None:
     found = _LINE.fullmatch(text.decode("ascii", "replace"))
     if found is None:
         raise damaged("Its anchor is not one line of sequence, head and seal.", RESTORE_ANCHOR)
-    return Anchor(int(found[1]), found[2], None if found[3] == _UNSEALED else found[3])
+    return Anchor(int(found[1]), found[2], None if found[3] == _NO_SEAL else found[3])
 
 
 def write_anchor(path: Path, anchor: Anchor) -> None:
@@ -72,7 +72,7 @@ class NextAnchor:
 
 
 def _line(anchor: Anchor) -> bytes:
-    return f"{anchor.sequence} {anchor.head} {anchor.seal or _UNSEALED}\n".encode()
+    return f"{anchor.sequence} {anchor.head} {anchor.seal or _NO_SEAL}\n".encode()
 
 
 def _opened_of_length(path: Path, length: int) -> int | None:

@@ -162,7 +162,7 @@ def _file(ledger: Ledger, row: Row) -> int:
 
     def add(transaction: LedgerTransaction) -> None:
         transaction.require_ready()
-        if found := [place for place, known in transaction.state.requests.items() if known.measurement == digest]:
+        if found := [sequence for sequence, known in transaction.state.requests.items() if known.measurement == digest]:
             placed.append(found[0])
             return
         _require_room(transaction, row.account)
@@ -231,7 +231,7 @@ def approve_rights(
 def _require_undecided(transaction: LedgerTransaction, place: int) -> None:
     transaction.require_ready()
     if _open_request(transaction, place, DATASET).approved:
-        raise _closed(place, "approved")
+        raise _request_closed(place, "approved")
 
 
 def decline(ledger: Ledger, place: int, text: str) -> None:
@@ -258,7 +258,7 @@ def _open_request(transaction: LedgerTransaction, place: int, account: str) -> O
     if found is not None and account in (DATASET, found.account):
         return found
     if account == DATASET and transaction.is_request(place):
-        raise _closed(place, "used, declined or withdrawn")
+        raise _request_closed(place, "used, declined or withdrawn")
     raise UnknownName(
         f"There is no open request {place}.",
         "It does not exist, is decided, or belongs to another account.",
@@ -266,7 +266,7 @@ def _open_request(transaction: LedgerTransaction, place: int, account: str) -> O
     )
 
 
-def _closed(place: int, how: str) -> RequestClosed:
+def _request_closed(place: int, how: str) -> RequestClosed:
     return RequestClosed(
         f"Request {place} is {how} already.",
         "A request is decided once: an approval is one charge.",

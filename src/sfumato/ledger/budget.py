@@ -70,7 +70,7 @@ def budget_of_cohort(budget: Budget, cohort: object) -> Budget:
 
 def cohorts_text(cohorts: Mapping[str, Budget]) -> str:
     """Return the share that each cohort has used, the fullest first; the numbers above are of that one."""
-    listed = sorted(cohorts.items(), key=lambda one: -one[1].used)[:_MAX_LISTED_COHORTS]
+    listed = sorted(cohorts.items(), key=lambda entry: -entry[1].used)[:_MAX_LISTED_COHORTS]
     more = f"; {len(cohorts) - len(listed):,} more" if len(listed) < len(cohorts) else ""
     return "cohorts    " + "; ".join(f"{name} {percent_up(budget.used)}" for name, budget in listed) + more
 

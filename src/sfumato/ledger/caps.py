@@ -98,11 +98,11 @@ def _budget(state: State, name: str, account: str, cap: Filter, paying: PayingCo
     """Return the cap of a name, with a bound of what an account was answered about anybody."""
     window = state.windows.get(name)
     spent = (_spent(state, bound, paying) for bound in _bounds(state, account, name))
-    left = [one.remaining for one in _different(state, name, paying)]
+    left = [other.remaining for other in _different(state, name, paying)]
     return Budget(
         cap.total,
         _smallest(loss for loss in spent if loss is not None),
-        PrivacyLoss(min(one.epsilon for one in left), min(one.delta for one in left)),
+        PrivacyLoss(min(loss.epsilon for loss in left), min(loss.delta for loss in left)),
         min(Fraction(1), cap.used),
         None if window is None else window.every,
         None if window is None else window_end(window),

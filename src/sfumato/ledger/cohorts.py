@@ -51,13 +51,15 @@ def read_cohorts(content: str) -> PayingCohorts | None:
 def largest(base: Filter, others: Mapping[str, Filter]) -> Filter:
     """Return a filter whose sums are not below those of any of these: proofs/cohorts.md, 4."""
     filters = (base, *others.values())
-    pures = [one.pure for one in filters if one.pure is not None]
+    pures = [cohort_filter.pure for cohort_filter in filters if cohort_filter.pure is not None]
     return replace(
         base,
         pure=max(pures) if len(pures) == len(filters) else None,
-        renyi=max(one.renyi for one in filters),
-        approximate=max((one.approximate for one in filters), default=Fraction(0)),
-        neighbours=next((one.neighbours for one in filters if one.neighbours is not None), None),
+        renyi=max(cohort_filter.renyi for cohort_filter in filters),
+        approximate=max((cohort_filter.approximate for cohort_filter in filters), default=Fraction(0)),
+        neighbours=next(
+            (cohort_filter.neighbours for cohort_filter in filters if cohort_filter.neighbours is not None), None
+        ),
     )
 
 

@@ -12,7 +12,7 @@ from sfumato.exact import integer
 from sfumato.ledger.chain import Row
 from sfumato.ledger.charge import FAILED_AFTER_NOISE
 
-HISTORY_PAGE = 100
+HISTORY_PAGE_ENTRIES = 100
 """Number of entries that `history` returns unless it is told another."""
 _RECEIPT_FIRST = '{"receipt": "'
 """How a stored release begins."""

@@ -45,10 +45,10 @@ __all__ = ["FILTER_USAGE_NOTE", "Budget", "Charge", "Entry", "Ledger", "StreamPr
 _REPEAT_TIMEOUT_SECONDS = 600.0
 """How long a question waits for the same question that is being answered elsewhere."""
 _POLL_SECONDS = 0.01
-_NO_LIMIT = 2**63 - 1
+_ALL_ENTRIES = 2**63 - 1
 
 
-def _uncomputed() -> LedgerUnavailable:
+def _sums_unavailable() -> LedgerUnavailable:
     return unavailable("Reading or writing it failed. The error message is not shown.")
 
 
@@ -61,7 +61,7 @@ def _failing_closed() -> Iterator[None]:
     except Refusal:
         raise
     except Exception:
-        failure = _uncomputed()
+        failure = _sums_unavailable()
     raise failure
 
 
@@ -102,7 +102,7 @@ class Ledger:
         require_key(key)
         for text in (request.account, request.fingerprint, request.sql, request.version, request.receipt, key or ""):
             require_storable(text)
-        charge = self._charged(request, key or "")
+        charge = self._charge(request, key or "")
         try:
             yield charge
         except BaseException as error:
@@ -161,8 +161,8 @@ class Ledger:
 
     def has_any_grant(self, account: str) -> bool:
         """Tell whether the owner has ever approved a request of this account that is open or was used."""
-        requests = self.open_requests().values()
-        return account in self._state.granted or any(one.approved and one.account == account for one in requests)
+        approved = {request.account for request in self.open_requests().values() if request.approved}
+        return account in self._state.granted or account in approved
 
     def request_rows(self, account: str | None, limit: int) -> list[list[Row]]:
         """Return the last requests of an account, or of all, newest first, each with the entries about it."""
@@ -199,7 +199,7 @@ class Ledger:
         with self._writing:
             store = self._current()
             state = self._state
-        page = store.charges(account, before or _NO_LIMIT, limit or _NO_LIMIT)
+        page = store.charges(account, before or _ALL_ENTRIES, limit or _ALL_ENTRIES)
         return tuple(entry_of(charge, settled, self._is_open(state, charge)) for charge, settled in page)
 
     def accounts(self) -> tuple[str, ...]:
@@ -226,7 +226,7 @@ class Ledger:
     def count_charges(self, account: str) -> int:
         """Return how many charges an account has made."""
         with self._writing:
-            return self._charge_counts.count(self._opened(), account)
+            return self._charge_counts.count(self._reopen_store(), account)
 
     def _is_open(self, state: State, charge: Row) -> bool:
         """Tell whether a charge without an outcome is being answered somewhere."""
@@ -249,7 +249,7 @@ class Ledger:
     def stored(self, account: str, question: str, version: str) -> str | None:
         """Return the release of a question that an account has paid for; None where there is none."""
         with self._writing:
-            row = self._opened().answer(repeat_key(account, question, version))
+            row = self._reopen_store().answer(repeat_key(account, question, version))
         return None if row is None or row.content == FAILED_AFTER_NOISE else row.content
 
     @_failing_closed()
@@ -310,7 +310,7 @@ class Ledger:
         """Return how far that stream had come; None where the charge pays for none."""
         return self._now().reached.get(place)
 
-    def _charged(self, request: Request, key: str) -> Charge:
+    def _charge(self, request: Request, key: str) -> Charge:
         deadline = monotonic() + _REPEAT_TIMEOUT_SECONDS
         ending = Ending(self._store_outcome, lambda row: self._forget(row.sequence))
         while True:
@@ -343,7 +343,7 @@ class Ledger:
             return self._is_answered(sequence)
 
     def _is_answered(self, sequence: int) -> bool:
-        return sequence in self._answering or self._opened().is_claimed(sequence)
+        return sequence in self._answering or self._reopen_store().is_claimed(sequence)
 
     def _store_outcome(self, row: Row, outcome: str) -> None:
         """Store the outcome of a charge, and let those go on who wait for it; where that fails, before the next charge.
@@ -406,7 +406,7 @@ class Ledger:
         whole = False
         try:
             with self._writing:
-                store = self._opened()
+                store = self._reopen_store()
                 with store.writing():
                     transaction = LedgerTransaction(store, self._state, self._is_answered, self._charge_counts)
                     for turn in turns:
@@ -423,7 +423,7 @@ class Ledger:
         except Refusal as refusal:
             failure = refusal
         except Exception:
-            failure = _uncomputed()
+            failure = _sums_unavailable()
         finally:
             if not whole:
                 failure = failure or unavailable("The program was interrupted.")
@@ -437,11 +437,11 @@ class Ledger:
 
     def _current(self) -> Store:
         """Return the store, after the state has caught up with it."""
-        store = self._opened()
+        store = self._reopen_store()
         self._state = caught_up(store, self._state)
         return store
 
-    def _opened(self) -> Store:
+    def _reopen_store(self) -> Store:
         """Return the store; the writer's turn is held. After a fork it is opened anew."""
         if self._closed:
             raise unavailable("It was closed.", "Open the database again.")
@@ -457,7 +457,7 @@ class Ledger:
 
     def _reading(self) -> Store:
         with self._writing:
-            return self._opened()
+            return self._reopen_store()
 
     def _present(self) -> State:
         """Return the state as of now, in the windows of now."""

@@ -44,7 +44,7 @@ def measurement_digest(account: str, question: str, event: str) -> str:
 
     The snapshot is no part of it: a grant pays once, about the snapshot that answers then.
     """
-    return sha256(length_prefixed(account, question, _unordered(event))).hexdigest()
+    return sha256(length_prefixed(account, question, _unordered_text(event))).hexdigest()
 
 
 def text_digest(account: str, sql: str, content: str) -> str:
@@ -57,7 +57,7 @@ def text_digest(account: str, sql: str, content: str) -> str:
 
 
 @remembered(1024)
-def _unordered(event: str) -> str:
+def _unordered_text(event: str) -> str:
     return unordered(from_json(event))
 
 
@@ -114,11 +114,11 @@ def without(requests: Mapping[int, OpenRequest], place: int) -> dict[int, OpenRe
 
 def grant_for(requests: Mapping[int, OpenRequest], account: str, question: str, event: str) -> int:
     """Return the oldest approved request for this measurement; 0 where there is none."""
-    approved = [place for place, request in requests.items() if request.approved and request.account == account]
+    approved = [sequence for sequence, request in requests.items() if request.approved and request.account == account]
     if not approved:
         return 0
     digest = measurement_digest(account, question, event)
-    return min((place for place in approved if requests[place].measurement == digest), default=0)
+    return min((sequence for sequence in approved if requests[sequence].measurement == digest), default=0)
 
 
 def has_grant(requests: Mapping[int, OpenRequest], account: str, question: str, event: Event | None) -> bool:
@@ -138,18 +138,18 @@ def no_such_grant() -> RequestClosed:
 def requests_json(requests: Mapping[int, OpenRequest]) -> dict[str, list[object]]:
     """Return the open requests as a state row holds them."""
     return {
-        str(place): [request.account, request.measurement, request.approved, request.notes]
-        for place, request in requests.items()
+        str(sequence): [request.account, request.measurement, request.approved, request.notes]
+        for sequence, request in requests.items()
     }
 
 
 def requests_from_json(data: Mapping[str, list[object]]) -> dict[int, OpenRequest]:
     """Read the open requests of a state row; ValueError or TypeError where it holds none."""
     found = {}
-    for place, (account, measurement, approved, notes) in data.items():
+    for sequence, (account, measurement, approved, notes) in data.items():
         if type(approved) is not bool or type(notes) is not int:
             raise ValueError("not the fields of a request")
-        found[int(place)] = OpenRequest(str(account), str(measurement), approved, notes)
+        found[int(sequence)] = OpenRequest(str(account), str(measurement), approved, notes)
     return found
 
 

@@ -48,7 +48,7 @@ _IS_MARKED = (
     "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
     "AND classid::bigint = %s AND objid::bigint = %s AND pid <> pg_backend_pid())"
 )
-_INHERITED: list[object] = []
+_INHERITED_CONNECTIONS: list[object] = []
 """Connections of a parent process: ending one here would end the parent's session, so they are kept for ever."""
 
 
@@ -115,14 +115,14 @@ class PostgresStore:
             self._connect()
 
     def _connect(self) -> None:
-        self._connection, self._marks = _connected(self._url), _connected(self._url)
+        self._connection, self._marks = _open_connection(self._url), _open_connection(self._url)
         self._table = _table(self._connection)
-        self._identity = int(_one(self._connection, "SELECT %s::regclass::oid", self._table.name))
+        self._identity = int(_read_one(self._connection, "SELECT %s::regclass::oid", self._table.name))
         for sequence in self._claimed:
-            _one(self._marks, "SELECT pg_try_advisory_lock(%s)", self._mark(sequence))
+            _read_one(self._marks, "SELECT pg_try_advisory_lock(%s)", self._mark(sequence))
         for name, index in self._table.indexes.items():
             with suppress(Refusal), _failing_closed():  # a role that may not make one does without it
-                if not _one(self._connection, "SELECT to_regclass(%s) IS NOT NULL", name):
+                if not _read_one(self._connection, "SELECT to_regclass(%s) IS NOT NULL", name):
                     self._connection.execute(index)
 
     @contextmanager
@@ -138,13 +138,13 @@ class PostgresStore:
 
     def last(self) -> int:
         with _failing_closed():
-            return int(_one(self._connection, f"SELECT max(sequence) FROM {self._table.name}") or 0)  # noqa: S608
+            return int(_read_one(self._connection, f"SELECT max(sequence) FROM {self._table.name}") or 0)  # noqa: S608
 
     def heads(self, sequence: int) -> list[tuple[int, str]]:
         where, order = "sequence >= %s", "sequence"
         statement = select("sequence, head", self._table.name, where=where, order_by=order, limit=2)
         with _failing_closed():
-            return [(int(place), head) for place, head in self._connection.execute(statement, (sequence,))]
+            return [(int(number), head) for number, head in self._connection.execute(statement, (sequence,))]
 
     def after(self, sequence: int) -> Iterator[Row]:
         with _failing_closed():
@@ -152,10 +152,10 @@ class PostgresStore:
             yield from map(Row._make, found)
 
     def row(self, sequence: int) -> Row | None:
-        return self._one("sequence = %s", sequence)
+        return self._read_one("sequence = %s", sequence)
 
     def answer(self, same: str) -> Row | None:
-        return self._one("kind = 'settled' AND same = %s", same)
+        return self._read_one("kind = 'settled' AND same = %s", same)
 
     def answered(self, names: Sequence[str]) -> set[str]:
         statement = select("same", self._table.name, where=settled_among("%s", names))
@@ -163,12 +163,12 @@ class PostgresStore:
             return {same for (same,) in self._connection.execute(statement, names)}
 
     def keyed(self, account: str, key: str) -> Row | None:
-        return self._one("key <> '' AND account = %s AND key = %s", account, key)
+        return self._read_one("key <> '' AND account = %s AND key = %s", account, key)
 
     def policy(self, hash: str) -> Row | None:
-        return self._one("kind = 'policy' AND policy = %s ORDER BY sequence DESC LIMIT 1", hash)
+        return self._read_one("kind = 'policy' AND policy = %s ORDER BY sequence DESC LIMIT 1", hash)
 
-    def _one(self, where: str, *values: str | int) -> Row | None:
+    def _read_one(self, where: str, *values: str | int) -> Row | None:
         with _failing_closed():
             found = self._connection.execute(f"{self._table.select} WHERE {where}", values).fetchone()
         return None if found is None else Row._make(found)
@@ -179,7 +179,7 @@ class PostgresStore:
 
     def claim(self, sequence: int) -> bool:
         with _failing_closed():
-            claimed = bool(_one(self._marks, "SELECT pg_try_advisory_lock(%s)", self._mark(sequence)))
+            claimed = bool(_read_one(self._marks, "SELECT pg_try_advisory_lock(%s)", self._mark(sequence)))
             if claimed:
                 self._claimed.add(sequence)
             return claimed
@@ -192,7 +192,7 @@ class PostgresStore:
     def is_claimed(self, sequence: int) -> bool:
         high, low = divmod(self._mark(sequence) % (1 << 64), 1 << 32)
         with _failing_closed():
-            return bool(_one(self._marks, _IS_MARKED, high, low))
+            return bool(_read_one(self._marks, _IS_MARKED, high, low))
 
     def _mark(self, sequence: int) -> int:
         """Return the advisory lock of a charge. All ledgers of a database share the numbers, so they are hashed."""
@@ -203,7 +203,7 @@ class PostgresStore:
     def rows(self) -> Iterator[Iterator[Row]]:
         with (
             _failing_closed(),
-            _connected(self._url) as connection,
+            _open_connection(self._url) as connection,
             connection.transaction(),
             connection.cursor(name="rows") as found,
         ):
@@ -213,7 +213,7 @@ class PostgresStore:
     @contextmanager
     def _one_moment(self) -> Iterator[FindRows]:
         """Give what finds rows, all as of one moment; the writer is not waited for."""
-        with _failing_closed(), _connected(self._url) as connection:
+        with _failing_closed(), _open_connection(self._url) as connection:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
             yield lambda where, *values: connection.execute(f"{self._table.select} WHERE {where}", values).fetchall()
 
@@ -236,7 +236,9 @@ class PostgresStore:
     def count_charges(self, account: str, after: int, last: int) -> int:
         where = [CHARGES, "account = %s", "sequence > %s", "sequence <= %s"]
         with _failing_closed():
-            return int(_one(self._connection, select("count(*)", self._table.name, where=where), account, after, last))
+            return int(
+                _read_one(self._connection, select("count(*)", self._table.name, where=where), account, after, last)
+            )
 
     def requests(self, account: str | None, limit: int) -> list[list[Row]]:
         with self._one_moment() as find:
@@ -245,12 +247,12 @@ class PostgresStore:
     def count_requests(self, account: str, since: int) -> int:
         statement = select("count(*)", self._table.name, where=[REQUESTS, "account = %s", "time >= %s"])
         with _failing_closed():
-            return int(_one(self._connection, statement, account, since))
+            return int(_read_one(self._connection, statement, account, since))
 
     def verify(self) -> Verified:
         with (
             _failing_closed(),
-            _connected(self._url) as connection,
+            _open_connection(self._url) as connection,
             connection.transaction(),
             connection.cursor(name="verify") as rows,
         ):
@@ -263,16 +265,16 @@ class PostgresStore:
                 connection.close()
 
     def abandon(self) -> None:
-        _INHERITED.extend((self._connection, self._marks))
+        _INHERITED_CONNECTIONS.extend((self._connection, self._marks))
 
 
 def create_table(url: str, first: Row) -> None:
     """Make a ledger of one row in one transaction; do nothing where there is one."""
-    with _failing_closed(), _connected(url) as connection, connection.transaction():
+    with _failing_closed(), _open_connection(url) as connection, connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATION_LOCK_ID,))
         table = _table(connection)
-        if _one(connection, "SELECT to_regclass(%s) IS NOT NULL", table.name):
-            if not _one(connection, f"SELECT count(*) FROM {table.name}"):  # noqa: S608
+        if _read_one(connection, "SELECT to_regclass(%s) IS NOT NULL", table.name):
+            if not _read_one(connection, f"SELECT count(*) FROM {table.name}"):  # noqa: S608
                 raise damaged("Its table is empty, and a ledger begins with an entry.")
             return
         _require_none_elsewhere(connection, table, first)
@@ -287,13 +289,13 @@ def replace_table(url: str, rows: Iterable[Row], expected: int, aside: str) -> N
     `expected` is the last sequence that was found before, 0 where there was none. If it has moved on since, nothing
     is changed.
     """
-    with _failing_closed(), _connected(url) as connection, connection.transaction():
+    with _failing_closed(), _open_connection(url) as connection, connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATION_LOCK_ID,))
         table = _table(connection)
-        there = bool(_one(connection, "SELECT to_regclass(%s) IS NOT NULL", table.name))
+        there = bool(_read_one(connection, "SELECT to_regclass(%s) IS NOT NULL", table.name))
         if there:
             connection.execute(f"LOCK TABLE {table.name} IN ACCESS EXCLUSIVE MODE")
-        last = _one(connection, f"SELECT max(sequence) FROM {table.name}") if there else 0  # noqa: S608
+        last = _read_one(connection, f"SELECT max(sequence) FROM {table.name}") if there else 0  # noqa: S608
         if (last or 0) != expected:
             raise unavailable(
                 "It was used while it was being replaced.", "Nothing was changed. Stop the servers, then repeat."
@@ -323,17 +325,17 @@ def last_in_table(url: str) -> int:
     """Return the last sequence of the ledger at this address; 0 where there is none."""
     if not has_table(url):
         return 0
-    with _failing_closed(), _connected(url) as connection:
-        return int(_one(connection, f"SELECT max(sequence) FROM {_table(connection).name}") or 0)  # noqa: S608
+    with _failing_closed(), _open_connection(url) as connection:
+        return int(_read_one(connection, f"SELECT max(sequence) FROM {_table(connection).name}") or 0)  # noqa: S608
     raise AssertionError("either it was found out, or refused")
 
 
 def has_table(url: str) -> bool:
     """Tell whether there is a ledger at this address; none is created."""
     with _failing_closed():
-        connection = _connected(url)
+        connection = _open_connection(url)
         try:
-            return bool(_one(connection, "SELECT to_regclass(%s) IS NOT NULL", _table(connection).name))
+            return bool(_read_one(connection, "SELECT to_regclass(%s) IS NOT NULL", _table(connection).name))
         finally:
             connection.close()
     raise AssertionError("either it was found out, or refused")
@@ -341,7 +343,7 @@ def has_table(url: str) -> bool:
 
 def _table(connection: Any) -> _Table:
     """Return the table in the first schema of the search path, which the URL may name."""
-    schema = _one(connection, "SELECT quote_ident(current_schema())")
+    schema = _read_one(connection, "SELECT quote_ident(current_schema())")
     if schema is None:
         raise unavailable(
             "The schema that the search path of its URL names does not exist, or may not be used.",
@@ -368,12 +370,12 @@ def _require_none_elsewhere(connection: Any, table: _Table, first: Row) -> None:
             )
 
 
-def _one(connection: Any, statement: str, *values: object) -> Any:
+def _read_one(connection: Any, statement: str, *values: object) -> Any:
     """Return the one value of the one row."""
     return connection.execute(statement, values).fetchone()[0]
 
 
-def _connected(url: str) -> Any:
+def _open_connection(url: str) -> Any:
     try:
         driver = import_module("psycopg")
     except ImportError:

@@ -54,7 +54,9 @@ def recorded(policy: Policy, accounts: Mapping[str, Filter], confirmed: bool) ->
     if policy.budget.every is not None:
         periods[DATASET] = policy.budget.every
     text = canonical_text(policy)
-    together = frozenset(fold_name(one.name) for one in policy.analysts if one.cohorts is CohortCap.TOGETHER)
+    together = frozenset(
+        fold_name(analyst.name) for analyst in policy.analysts if analyst.cohorts is CohortCap.TOGETHER
+    )
     return RecordedPolicy(
         policy_hash(policy), tables_hash(policy), policy.neighbours, text, caps, orders, confirmed, periods, together
     )

@@ -13,7 +13,7 @@ def find_repeat(store: Store, state: State, names: Sequence[str], keyed: Row | N
     if keyed is not None and keyed.same in names:
         return names.index(keyed.same)
     known = store.answered(names) | state.unanswered.keys()
-    return next((place for place, same in enumerate(names) if same in known), None)
+    return next((index for index, same in enumerate(names) if same in known), None)
 
 
 def is_paid(store: Store, state: State, names: Sequence[str], event: Event, key: str = "") -> bool:

@@ -91,7 +91,7 @@ def restore_ledger(policy: Policy, backup: LedgerBackup, acceptance: Acceptance 
     _require_sentence(acceptance, backup)
     with read_rows(backup.path) as rows:
         verify_rows(rows, (backup.cut, backup.head, None))
-    with _found(policy.ledger) as ledger:
+    with _open_existing(policy.ledger) as ledger:
         position = _position(policy.ledger)
         if ledger is not None:
             verified = ledger.verify()
@@ -99,7 +99,7 @@ def restore_ledger(policy: Policy, backup: LedgerBackup, acceptance: Acceptance 
             _require_continuation(ledger, backup, position)
             waiting = _restored_row(ledger, backup)
             if waiting is not None:
-                outcome = _accepted(ledger, acceptance)
+                outcome = _accept_restored(ledger, acceptance)
                 missing = read_restored(waiting.content)[1]
                 return RestoredLedger(outcome, missing, is_at_cut=outcome is RestoreOutcome.WAITING)
             if position.sequence == backup.cut:
@@ -127,7 +127,7 @@ def _require_sentence(acceptance: Acceptance | None, backup: LedgerBackup) -> No
 
 
 @contextmanager
-def _found(place: Location) -> Iterator[Ledger | None]:
+def _open_existing(place: Location) -> Iterator[Ledger | None]:
     """Open the ledger in place; None where it is missing or damaged."""
     ledger = None
     try:
@@ -184,7 +184,7 @@ def _restored_row(ledger: Ledger, backup: LedgerBackup) -> Row | None:
     return None
 
 
-def _accepted(ledger: Ledger, acceptance: Acceptance | None) -> RestoreOutcome:
+def _accept_restored(ledger: Ledger, acceptance: Acceptance | None) -> RestoreOutcome:
     """Accept a restored ledger if the owner says so and it waits for that."""
     waits: list[bool] = []
 
@@ -225,7 +225,7 @@ def _replace(
         try:
             content = restored_content(backup.id, missing)
             ledger.record(lambda transaction: transaction.mark_restored(backup.cut, content))
-            _accepted(ledger, acceptance)
+            _accept_restored(ledger, acceptance)
         finally:
             ledger.close()
         aside = f"replaced_{backup.id[:8]}_{folder.name[-8:]}"

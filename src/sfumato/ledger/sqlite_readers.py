@@ -22,7 +22,7 @@ class Readers:
 
         With `one_moment` all its statements see one state of the file, otherwise each the state when it runs.
         """
-        connection = self._taken() if keep else self._connect()
+        connection = self._take_connection() if keep else self._connect()
         try:
             if one_moment:
                 connection.execute("BEGIN")
@@ -49,7 +49,7 @@ class Readers:
         idle, self._idle = self._idle, []
         return idle
 
-    def _taken(self) -> sqlite3.Connection:
+    def _take_connection(self) -> sqlite3.Connection:
         with suppress(IndexError):  # another thread may take the last one
             return self._idle.pop()
         return self._connect()

@@ -62,7 +62,7 @@ _INDEXES = (
 _INSERT = f"INSERT INTO entries ({_COLUMNS}) VALUES ({', '.join('?' for _ in Row._fields)})"  # noqa: S608
 _SELECT = f"SELECT {_COLUMNS} FROM entries"  # noqa: S608
 _HEADS = select("sequence, head", "entries", where="sequence >= ?", order_by="sequence", limit=2)
-_INHERITED: list[sqlite3.Connection] = []
+_INHERITED_CONNECTIONS: list[sqlite3.Connection] = []
 """Connections of a parent process: closing one here would let go of the parent's locks, so they are kept for ever."""
 
 
@@ -71,21 +71,21 @@ class SqliteStore:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lock = FileLock(_beside(path, "lock"))
+        self._lock = FileLock(_sibling_path(path, "lock"))
         self._changed = False
         self._readers = Readers(path)
         self._anchor_is_behind = False
         """Whether entries may be durable that the anchor does not know. Nothing is answered then."""
         try:
             with _failing_closed(), self._lock.held():
-                self._connection = self._opened()
+                self._connection = self._open_file()
         except BaseException:
             self._lock.close()
             raise
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open_file(self) -> sqlite3.Connection:
         """Open the file and hold it against its anchor. The lock is held: whatever moves was left by a dead process."""
-        anchor = read_anchor(_beside(self._path, "anchor"))
+        anchor = read_anchor(_sibling_path(self._path, "anchor"))
         if not self._path.stat().st_size:
             raise damaged("Its file is empty, and a ledger begins with an entry.")
         sealed = _seal_holds(self._path, anchor)
@@ -102,7 +102,7 @@ class SqliteStore:
             if not sealed and anchor is not None and last == anchor.sequence:
                 raise damaged("Its file is not the one that was closed last.")
             if anchor is None or anchor.sequence < last:  # a process ended between its commit and its anchor
-                write_anchor(_beside(self._path, "anchor"), _last_entry(connection))
+                write_anchor(_sibling_path(self._path, "anchor"), _last_entry(connection))
             self._add_indexes(connection)
         except BaseException:
             connection.close()
@@ -114,7 +114,9 @@ class SqliteStore:
         present = {text for (text,) in connection.execute("SELECT sql FROM sqlite_schema WHERE type = 'index'")}
         for index in _INDEXES:
             if index not in present:
-                write_anchor(_beside(self._path, "anchor"), _last_entry(connection))  # the seal is of the file before
+                write_anchor(
+                    _sibling_path(self._path, "anchor"), _last_entry(connection)
+                )  # the seal is of the file before
                 connection.execute(index)
                 self._changed = True
 
@@ -123,7 +125,7 @@ class SqliteStore:
         with _failing_closed(), self._lock.held():
             if _identity(self._path) != self._identity:
                 raise damaged("Its file was replaced while it was in use.", "Nothing was released. Open it again.")
-            anchor = _beside(self._path, "anchor")
+            anchor = _sibling_path(self._path, "anchor")
             if self._anchor_is_behind:
                 write_anchor(anchor, _last_entry(self._connection))
                 self._anchor_is_behind = False
@@ -162,10 +164,10 @@ class SqliteStore:
             )
 
     def row(self, sequence: int) -> Row | None:
-        return self._one("sequence = ?", sequence)
+        return self._read_row("sequence = ?", sequence)
 
     def answer(self, same: str) -> Row | None:
-        return self._one("kind = 'settled' AND same = ?", same)
+        return self._read_row("kind = 'settled' AND same = ?", same)
 
     def answered(self, names: Sequence[str]) -> set[str]:
         statement = select("same", "entries", where=settled_among("?", names))
@@ -173,12 +175,12 @@ class SqliteStore:
             return {same for (same,) in self._connection.execute(statement, names)}
 
     def keyed(self, account: str, key: str) -> Row | None:
-        return self._one("key <> '' AND account = ? AND key = ?", account, key)
+        return self._read_row("key <> '' AND account = ? AND key = ?", account, key)
 
     def policy(self, hash: str) -> Row | None:
-        return self._one("kind = 'policy' AND policy = ? ORDER BY sequence DESC LIMIT 1", hash)
+        return self._read_row("kind = 'policy' AND policy = ? ORDER BY sequence DESC LIMIT 1", hash)
 
-    def _one(self, where: str, *values: str | int) -> Row | None:
+    def _read_row(self, where: str, *values: str | int) -> Row | None:
         with _failing_closed():
             found = self._connection.execute(f"{_SELECT} WHERE {where}", values).fetchone()
         return None if found is None else Row._make(found)
@@ -260,7 +262,7 @@ class SqliteStore:
         self._lock.close()
 
     def _seal(self) -> None:
-        anchor_path = _beside(self._path, "anchor")
+        anchor_path = _sibling_path(self._path, "anchor")
         anchor = read_anchor(anchor_path)
         busy, frames, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         whole = not busy and not frames and self._path.stat().st_size <= SEALED_UP_TO
@@ -268,7 +270,7 @@ class SqliteStore:
             write_anchor(anchor_path, Anchor(anchor.sequence, anchor.head, digest_of(self._path)))
 
     def abandon(self) -> None:
-        _INHERITED.extend((self._connection, *self._readers.abandon()))
+        _INHERITED_CONNECTIONS.extend((self._connection, *self._readers.abandon()))
         self._lock.close()
 
 
@@ -278,20 +280,20 @@ def create_file(path: Path, first: Row) -> None:
     Does nothing where a ledger is there already.
     """
     with _failing_closed():
-        lock = FileLock(_beside(path, "lock"))
+        lock = FileLock(_sibling_path(path, "lock"))
         try:
             with lock.held():
                 if path.exists():
                     return
-                if _beside(path, "anchor").exists():
+                if _sibling_path(path, "anchor").exists():
                     raise damaged(
                         "Its file is gone, and its anchor is still there.",
                         "Restore the ledger from a backup. A spent budget cannot start again at zero.",
                     )
-                _build(_beside(path, "aside"), [first])
-                _beside(path, "aside").rename(path)
+                _build(_sibling_path(path, "aside"), [first])
+                _sibling_path(path, "aside").rename(path)
                 _synchronise_folder(path.parent)
-                write_anchor(_beside(path, "anchor"), Anchor(first.sequence, first.head, digest_of(path)))
+                write_anchor(_sibling_path(path, "anchor"), Anchor(first.sequence, first.head, digest_of(path)))
         finally:
             lock.close()
 
@@ -303,7 +305,7 @@ def write_file(path: Path, rows: Iterable[Row]) -> Anchor:
         with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as connection:
             last = _last_entry(connection)
         anchor = Anchor(last.sequence, last.head, digest_of(path) if path.stat().st_size <= SEALED_UP_TO else None)
-        write_anchor(_beside(path, "anchor"), anchor)
+        write_anchor(_sibling_path(path, "anchor"), anchor)
         return anchor
 
 
@@ -314,28 +316,28 @@ def replace_file(path: Path, new: Path, expected: tuple[int, str], aside: str) -
     the anchor has moved on since, nothing is changed.
     """
     with _failing_closed():
-        lock = FileLock(_beside(path, "lock"))
+        lock = FileLock(_sibling_path(path, "lock"))
         try:
             with lock.held():
-                anchor = _beside(path, "anchor")
-                if _anchored(anchor) != expected:
+                anchor = _sibling_path(path, "anchor")
+                if _read_anchor(anchor) != expected:
                     raise unavailable(
                         "It was used while it was being replaced.", "Nothing was changed. Stop the server, then repeat."
                     )
                 if anchor.exists():
-                    _beside(path, f"{aside}.anchor").write_bytes(anchor.read_bytes())
+                    _sibling_path(path, f"{aside}.anchor").write_bytes(anchor.read_bytes())
                 for ending in ("", "-wal", "-shm"):  # a log that stays behind would be read into the new file
                     with suppress(FileNotFoundError):
-                        path.with_name(path.name + ending).rename(_beside(path, aside + ending))
+                        path.with_name(path.name + ending).rename(_sibling_path(path, aside + ending))
                 new.rename(path)
                 _synchronise_folder(path.parent)
-                _beside(new, "anchor").rename(anchor)
+                _sibling_path(new, "anchor").rename(anchor)
                 _synchronise_folder(path.parent)
         finally:
             lock.close()
 
 
-def _anchored(path: Path) -> tuple[int, str]:
+def _read_anchor(path: Path) -> tuple[int, str]:
     """Return sequence and head of an anchor; 0 and an empty text where there is none or it is broken."""
     with suppress(LedgerDamaged):
         anchor = read_anchor(path)
@@ -387,7 +389,7 @@ def _require_built(aside: Path, written: int) -> None:
             raise unavailable("The file could not be created.")
 
 
-def _beside(path: Path, ending: str) -> Path:
+def _sibling_path(path: Path, ending: str) -> Path:
     return path.with_name(f"{path.name}.{ending}")
 
 

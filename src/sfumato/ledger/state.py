@@ -95,11 +95,11 @@ def after(state: State, row: Row) -> State:
         case RowKind.POLICY:
             changed = _under(state, row)
         case RowKind.CHARGED:
-            changed = _charged(state, row)
+            changed = _apply_charge(state, row)
         case RowKind.SETTLED | RowKind.FAILED:
             if state.unanswered[row.same] != row.about:
                 raise ValueError("no such charge")
-            rest = {same: place for same, place in state.unanswered.items() if same != row.same}
+            rest = {same: sequence for same, sequence in state.unanswered.items() if same != row.same}
             changed = replace(state, unanswered=rest)
         case RowKind.REACHED:
             changed = replace(state, reached={**state.reached, row.about: _further(state, row)})
@@ -139,10 +139,10 @@ def started(row: Row) -> State:
             data["tables"],
             neighbours,
             accounts,
-            {str(same): int(place) for same, place in data["unanswered"].items()},
+            {str(same): int(sequence) for same, sequence in data["unanswered"].items()},
             {
-                int(place): StreamProgress(int(time), str(digest))
-                for place, (time, digest) in data.get("reached", {}).items()
+                int(sequence): StreamProgress(int(time), str(digest))
+                for sequence, (time, digest) in data.get("reached", {}).items()
             },
             int(data.get("restored", 0)),
             requests_from_json(data.get("requests", {})),
@@ -170,7 +170,7 @@ def sums_text(state: State) -> str:
         "unanswered": dict(state.unanswered),
     }
     if state.reached:  # a ledger without streams is written as it always was
-        data["reached"] = {str(place): [stream.time, stream.digest] for place, stream in state.reached.items()}
+        data["reached"] = {str(sequence): [stream.time, stream.digest] for sequence, stream in state.reached.items()}
     if state.restored:
         data["restored"] = state.restored
     if state.requests:
@@ -254,7 +254,7 @@ def renewed(state: State, names: Iterable[str], time: int) -> State:
     return replace(state, accounts=accounts, cohorts=cohorts, windows={**state.windows, **begun})
 
 
-def _charged(state: State, row: Row) -> State:
+def _apply_charge(state: State, row: Row) -> State:
     if row.same in state.unanswered or row.policy != state.policy:
         raise ValueError("the same question is being answered, or another policy is in force")
     names = (
@@ -270,7 +270,11 @@ def _charged(state: State, row: Row) -> State:
         row = row._replace(account=DATASET)
     state = renewed(state, (DATASET, row.account), row.time)
     paying = read_cohorts(row.content)
-    state = charged_to_all(state, row.account, event) if paying is None else _paid(state, row.account, event, paying)
+    state = (
+        charged_to_all(state, row.account, event)
+        if paying is None
+        else _charge_cohorts(state, row.account, event, paying)
+    )
     return replace(state, unanswered={**state.unanswered, row.same: row.sequence})
 
 
@@ -282,7 +286,7 @@ def charged_to_all(state: State, account: str, event: Event) -> State:
     return replace(state, accounts=accounts, cohorts=cohorts)
 
 
-def _paid(state: State, account: str, event: Event, paying: PayingCohorts) -> State:
+def _charge_cohorts(state: State, account: str, event: Event, paying: PayingCohorts) -> State:
     """Charge the cohorts that pay; another assignment of people to cohorts begins at the largest sums."""
     state = assigned(state, paying.kept)
     names, charged = (DATASET, account), dict(state.cohorts)

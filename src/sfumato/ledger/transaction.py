@@ -85,7 +85,7 @@ class LedgerTransaction:
     def add(self, row: Row) -> Row:
         """Append a row; its sequence, time and head are filled in here. What does not fit is refused and not added."""
         self._require_clock()
-        return self._added(row)
+        return self._append_row(row)
 
     def accept_clock(self) -> int:
         """Put on record that the clock is right although it is behind the last entry; return by how much, or 0.
@@ -95,7 +95,7 @@ class LedgerTransaction:
         if not self._is_behind():
             return 0
         behind = self.state.time - self._clock
-        self._added(Row(0, RowKind.CLOCK.value, self._clock))
+        self._append_row(Row(0, RowKind.CLOCK.value, self._clock))
         return behind
 
     def mark_restored(self, cut: int, content: str) -> None:
@@ -108,7 +108,7 @@ class LedgerTransaction:
         The charge comes first: where it does not fit, nothing is accepted.
         """
         if lost is not None:
-            self._charged(lost, "", repeat_key(lost.account, lost.fingerprint, lost.version))
+            self._append_charge(lost, "", repeat_key(lost.account, lost.fingerprint, lost.version))
         self.add(Row(0, RowKind.ACCEPTED.value, 0, about=self.state.restored, content=sentence))
 
     def require_ready(self) -> None:
@@ -131,7 +131,7 @@ class LedgerTransaction:
                 "the last entry was written, the owner can confirm it: sfumato verify POLICY --accept-clock.",
             )
 
-    def _added(self, row: Row) -> Row:
+    def _append_row(self, row: Row) -> Row:
         if (self.state.sequence + 1) % STATE_EVERY == 0:
             self._append(Row(0, RowKind.STATE.value, 0, content=sums_text(self.state)))
         return self._append(row)
@@ -158,9 +158,9 @@ class LedgerTransaction:
             raise BadParameter(
                 "This account does not exist.", "The policy names no such analyst.", "Open as one that it names."
             )
-        if key and (found := self._resumed(request, key)):
+        if key and (found := self._resume(request, key)):
             return found
-        if settled := self._settled(request, request.account):
+        if settled := self._find_settled(request, request.account):
             return self._stored_release(settled)
         if request.shared and (found := self._of_others(request, key)):
             return found
@@ -170,9 +170,11 @@ class LedgerTransaction:
                     return found
                 # the price of the same words has changed
                 self.add(Row(0, RowKind.FAILED.value, 0, same=same, about=place))
-        return Reserved(self._charged(request, key, repeat_key(request.account, request.fingerprint, request.version)))
+        return Reserved(
+            self._append_charge(request, key, repeat_key(request.account, request.fingerprint, request.version))
+        )
 
-    def _settled(self, request: Request, account: str) -> Row | None:
+    def _find_settled(self, request: Request, account: str) -> Row | None:
         """Return the release of an account under one of the names of a request."""
         found = map(self._store.answer, _repeat_keys(request, account))
         return next((settled for settled in found if settled is not None), None)
@@ -182,7 +184,7 @@ class LedgerTransaction:
         for account in self.state.accounts:
             if account == request.account:
                 continue
-            if settled := self._settled(request, account):
+            if settled := self._find_settled(request, account):
                 return self._stored_release(settled)
             for same in _repeat_keys(request, account):
                 place = self.state.unanswered.get(same)
@@ -199,7 +201,7 @@ class LedgerTransaction:
         """
         if self._answering(place):
             return InProgress(place)
-        charge = self._written(place)
+        charge = self._read_entry(place)
         same_price = unordered(from_json(charge.event)) == unordered(request.event)
         same_people = charge.content == cohorts_content(request.cohorts)
         same_source = charge.key == key or not is_refinement(request.event)
@@ -246,7 +248,7 @@ class LedgerTransaction:
         content = reached_content(reached)
         self.add(Row(0, RowKind.REACHED.value, 0, same=charge.same, about=place, content=content))
 
-    def _resumed(self, request: Request, key: str) -> Reserved | StoredRelease | InProgress | None:
+    def _resume(self, request: Request, key: str) -> Reserved | StoredRelease | InProgress | None:
         """Find what became of the charge with this key; None where there is none."""
         charge = self._store.keyed(request.account, key)
         if charge is None:
@@ -272,7 +274,7 @@ class LedgerTransaction:
         )
 
     def _stored_release(self, settled: Row) -> StoredRelease:
-        charge, outcome = self._written(settled.about), self._written(settled.sequence)
+        charge, outcome = self._read_entry(settled.about), self._read_entry(settled.sequence)
         if charge.same != outcome.same:
             raise damaged(f"Entry {outcome.sequence} is not what was written.")
         if outcome.content == FAILED_AFTER_NOISE:
@@ -283,7 +285,7 @@ class LedgerTransaction:
             )
         return StoredRelease(charge, outcome.content)
 
-    def _written(self, sequence: int) -> Row:
+    def _read_entry(self, sequence: int) -> Row:
         """Return an entry that an index or a sum led to, if it is what was written."""
         row, before = self._store.row(sequence), self._store.row(sequence - 1)
         if row is None or before is None or row != with_chain_hash(before.head, row):
@@ -305,7 +307,7 @@ class LedgerTransaction:
         durable, last = self._charge_counts.count(self._store, account, self._durable), self.state.sequence
         return durable + (self._store.count_charges(account, self._durable, last) if last > self._durable else 0)
 
-    def _charged(self, request: Request, key: str, same: str) -> Row:
+    def _append_charge(self, request: Request, key: str, same: str) -> Row:
         self._require_few_charges(request.account)
         event = to_json(request.event)
         grant = grant_for(self.state.requests, request.account, request.fingerprint, event)
@@ -332,10 +334,10 @@ class LedgerTransaction:
                 )
             )
         except BudgetExhausted:
-            refusal = self._exhausted(request, (DATASET,) if grant else (request.account, DATASET))
+            refusal = self._budget_exhausted(request, (DATASET,) if grant else (request.account, DATASET))
         raise refusal
 
-    def _exhausted(self, request: Request, accounts: tuple[str, ...]) -> BudgetExhausted:
+    def _budget_exhausted(self, request: Request, accounts: tuple[str, ...]) -> BudgetExhausted:
         """Say whose cap it is: the analyst's where that one has no room, else the dataset's."""
         state = renewed(self.state, self.state.windows, max(self._clock, self.state.time))
         name, cohort, budget = next(

@@ -96,11 +96,13 @@ class _Account:
 
     def raise_to(self, others: Sequence["_Account"]) -> None:
         """Take the largest of each sum."""
-        pures = [one.pure for one in (self, *others) if one.pure is not None]
+        pures = [account.pure for account in (self, *others) if account.pure is not None]
         self.pure = max(pures) if len(pures) == len(others) + 1 else None
-        self.renyi = max(one.renyi for one in (self, *others))
-        self.approximate = max(one.approximate for one in (self, *others))
-        self.neighbours = self.neighbours or next((one.neighbours for one in others if one.neighbours), None)
+        self.renyi = max(account.renyi for account in (self, *others))
+        self.approximate = max(account.approximate for account in (self, *others))
+        self.neighbours = self.neighbours or next(
+            (account.neighbours for account in others if account.neighbours), None
+        )
 
     def fields(self) -> list[object]:
         pure = None if self.pure is None else str(self.pure)
@@ -140,14 +142,14 @@ def verify_file(path: Path) -> Verified:
         known = _anchor(path)
         verified = _verify_file(path, known)
         if known is None and verified.entries > 1:
-            raise _damaged("It has entries, and its anchor is gone.")
+            raise _damage("It has entries, and its anchor is gone.")
         if (
             known is not None
             and known[2] is not None
             and known[0] == verified.entries
             and not _is_sealed(path, known[2])
         ):
-            raise _damaged("Its file is not the one that was closed last.")
+            raise _damage("Its file is not the one that was closed last.")
         return verified
     except (sqlite3.DatabaseError, UnicodeError) as error:
         refusal: Refusal = _unreadable(error)
@@ -160,7 +162,7 @@ def _verify_file(path: Path, known: tuple[int, str, str | None] | None) -> Verif
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)) as connection:
         connection.execute("BEGIN")
         if connection.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":  # the indexes, too
-            raise _damaged("Its pages do not hold together.")
+            raise _damage("Its pages do not hold together.")
         return verify_rows(connection.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY sequence"), known)  # noqa: S608
 
 
@@ -186,9 +188,9 @@ def verify_rows(rows: Iterable[tuple[Any, ...]], known: tuple[int, str, str | No
     else:
         broken = False
     if broken:
-        raise _damaged(f"Entry {count} is not what was written, or what it says does not add up.")
+        raise _damage(f"Entry {count} is not what was written, or what it says does not add up.")
     if not anchored:
-        raise _damaged("The entry that its anchor knows is missing or another: a part is lost.")
+        raise _damage("The entry that its anchor knows is missing or another: a part is lost.")
     return Verified(count, head, spent)
 
 
@@ -247,7 +249,7 @@ class _Replay:
         self.unanswered[same] = sequence
         if grant:
             whose, digest, approved, _ = self.requests.pop(str(grant))
-            if approved is not True or [whose, digest] != [account, _measured(account, question, event)]:
+            if approved is not True or [whose, digest] != [account, _grant_digest(account, question, event)]:
                 raise ValueError("no grant for this measurement")
             self.granted[account] = self.granted.get(account, 0) + 1
         names = {""} if grant else {"", account}
@@ -258,7 +260,7 @@ class _Replay:
         """Begin the windows that have come; a cohort then has the account of all others again."""
         begun = {name for name in names if self.accounts[name].renew(time)}
         if begun:
-            left = ((cohort, {name: one for name, one in caps.items() if name not in begun}) for cohort, caps in
+            left = ((cohort, {name: cap for name, cap in caps.items() if name not in begun}) for cohort, caps in
                     self.cohorts.items())  # fmt: skip
             self.cohorts = {cohort: caps for cohort, caps in left if caps}
 
@@ -292,14 +294,12 @@ class _Replay:
                 own.setdefault(name, replace(budget, recent=[])).recent.append(event)
 
     def _read_request(self, row: tuple[Any, ...]) -> None:
-        account, question, event = row[3], row[4], row[6]
-        if not account or account not in self.accounts or {*json.loads(row[14])} - {"roles"} != {"price", "reason"}:
+        account, question, event, note = row[3], row[4], row[6], json.loads(row[14])
+        if not account or account not in self.accounts or {*note} - {"roles"} != {"price", "reason"}:
             raise ValueError("not a request of an analyst")
         if bool(question) != bool(event):
             raise ValueError("half a measurement")
-        digest = (
-            _measured(account, question, event) if event else _wanted(account, row[5], json.loads(row[14])["price"])
-        )
+        digest = _grant_digest(account, question, event) if event else _rights_digest(account, row[5], note["price"])
         self.requests[str(row[0])] = [account, digest, False, 0]
 
     def _read_decision(self, kind: str, row: tuple[Any, ...], note: dict[str, Any]) -> None:
@@ -310,7 +310,7 @@ class _Replay:
         if for_rights != bool(row[4]) or for_rights != bool(row[6]) or for_rights != bool(note.get("names")):
             raise ValueError("rights are granted for one measurement, and nothing else is")
         if for_rights:
-            request[1] = _measured(request[0], row[4], row[6])
+            request[1] = _grant_digest(request[0], row[4], row[6])
         if note["by"] not in (("analyst",) if kind == "withdrawn" else ("owner", "analyst")[: 1 + (kind == "replied")]):
             raise ValueError("not theirs to say")
         if kind == "replied":
@@ -393,7 +393,7 @@ class _Replay:
     def most_spent(self) -> PrivacyLoss:
         """Return what the fullest cohort of the dataset has spent."""
         filters = [caps[""].filter() for caps in (self.accounts, *self.cohorts.values()) if "" in caps]
-        return max((one.spent for one in filters), key=lambda loss: loss.epsilon)
+        return max((cohort_filter.spent for cohort_filter in filters), key=lambda loss: loss.epsilon)
 
 
 def _apply(accounts: dict[str, _Account], data: dict[str, Any]) -> None:
@@ -434,12 +434,12 @@ def _bytes(head: str, row: tuple[Any, ...]) -> bytes:
     return raw if len(raw) == len(text) else _framed(head, *map(str, row[:-1]))
 
 
-def _measured(account: str, question: str, event: str) -> str:
+def _grant_digest(account: str, question: str, event: str) -> str:
     """Return the digest of what a grant is for: account, question, and the event in any order of its parts."""
     return sha256(_framed(account, question, unordered(from_json(event)))).hexdigest()
 
 
-def _wanted(account: str, sql: str, price: dict[str, Any]) -> str:
+def _rights_digest(account: str, sql: str, price: dict[str, Any]) -> str:
     """Return the digest of what a request for rights asks for: a text of an account, at a price."""
     return "rights " + sha256(_framed(account, sql, json.dumps(price, sort_keys=True))).hexdigest()
 
@@ -465,7 +465,7 @@ def _anchor(path: Path) -> tuple[int, str, str | None] | None:
         return None
     found = re.fullmatch(_RULE_OF_ANCHORS, line.decode("ascii", "replace"))
     if found is None:
-        raise _damaged("Its anchor is not one line of sequence, head and seal.")
+        raise _damage("Its anchor is not one line of sequence, head and seal.")
     return int(found[1]), found[2], None if found[3] == "-" else found[3]
 
 
@@ -477,7 +477,7 @@ def _is_sealed(path: Path, seal: str) -> bool:
     return digest.hexdigest() == seal
 
 
-def _damaged(why: str) -> LedgerDamaged:
+def _damage(why: str) -> LedgerDamaged:
     return LedgerDamaged(
         "The ledger is damaged.",
         why,
@@ -495,4 +495,4 @@ def _unreadable(error: Exception) -> Refusal:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL):
         return _unavailable()
-    return _damaged("Its file cannot be read as a ledger.")
+    return _damage("Its file cannot be read as a ledger.")

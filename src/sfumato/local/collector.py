@@ -85,14 +85,14 @@ class Collector:
         """Add what another machine counted."""
         with self._lock:
             self._flush()
-            self._tally = self._counted() + tally
+            self._tally = self._count_reports() + tally
 
     @property
     def tally(self) -> Tally:
         """The tally of all reports so far."""
         with self._lock:
             self._flush()
-            return self._counted()
+            return self._count_reports()
 
     def application(self, environment: Environment, start: Start) -> Iterable[bytes]:
         """Answer HTTP: a WSGI application that takes the body of each POST as one message."""
@@ -123,7 +123,7 @@ class Collector:
             self._tally = counted if self._tally is None else self._tally + counted
             self._waiting = []
 
-    def _counted(self) -> Tally:
+    def _count_reports(self) -> Tally:
         if self._tally is None:
             self._tally = self.mechanism.tally([])
         return self._tally

@@ -124,7 +124,7 @@ class HashedResponse(OracleFrame):
     def as_bits(self, reports: Integers) -> Octets:
         """Return reports as rows of `report_bits` zeros and ones."""
         widths = (_HASH_BITS, _HASH_BITS, self._bucket_bits)
-        return np.hstack([bits_of(reports[:, place], width) for place, width in enumerate(widths)])
+        return np.hstack([bits_of(reports[:, index], width) for index, width in enumerate(widths)])
 
     def from_bits(self, rows: Octets) -> Integers:
         """Return what `as_bits` was given, or refuse."""

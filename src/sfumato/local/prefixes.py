@@ -83,7 +83,7 @@ class Prefixes:
         levels = self.levels if isinstance(self.levels, tuple | list) else ()
         lengths = tuple(integer(level, "levels", 1) for level in levels)
         object.__setattr__(self, "levels", lengths)
-        rising = all(one < other for one, other in pairwise(lengths))
+        rising = all(length < other for length, other in pairwise(lengths))
         if not lengths or not rising or lengths[-1] != self.length or self.alphabet ** lengths[0] > self.buckets:
             raise BadParameter(
                 "levels do not lead from the first letter to the last.",
@@ -274,7 +274,7 @@ def plan(epsilon: object, people: object, alphabet: object, length: object, want
         proposed = Plan(space, size, most)
         found.append((-round(proposed.recall(zipf / zipf.sum()), 2), proposed.least_share, buckets, kept, proposed))
     if found:
-        return min(found, key=lambda one: one[:4])[4]
+        return min(found, key=lambda candidate: candidate[:4])[4]
     raise BadParameter(
         "No plan was found.",
         "The alphabet is too large, or too many values are wanted for it.",

@@ -53,9 +53,9 @@ class Geometry:
 
     def vector_of(self, values: Integers) -> tuple[Integers, Integers]:
         """Return the vectors of values as integers in base q, first non-zero digit 1, and the place of that digit."""
-        starts = np.array([(self.q**place - 1) // (self.q - 1) for place in range(self.t)], dtype=np.int64)
+        starts = np.array([(self.q**index - 1) // (self.q - 1) for index in range(self.t)], dtype=np.int64)
         place = np.searchsorted(starts, values, side="right") - 1
-        powers = np.array([self.q**place for place in range(self.t)], dtype=np.int64)
+        powers = np.array([self.q**index for index in range(self.t)], dtype=np.int64)
         return powers[place] + values - starts[place], place
 
     def digits(self, numbers: Integers) -> list[Integers]:
@@ -120,13 +120,13 @@ class ProjectiveResponse(OracleFrame, Coded):
         oblique = UniformInteger(others).draw(people, coins)
         product = UniformInteger(space.q - 1).draw(people, coins) + 1
         free = np.where(kept, orthogonal, oblique)
-        return self._completed(true, free, np.where(kept, 0, product))
+        return self._complete_vector(true, free, np.where(kept, 0, product))
 
-    def _completed(self, true: Integers, free: Integers, product: Integers) -> Integers:
+    def _complete_vector(self, true: Integers, free: Integers, product: Integers) -> Integers:
         """Return u with <u, v> = product whose digits beside the pivot of v are those of `free`."""
         space = self.geometry
         vector, pivot = space.vector_of(true)
-        power = np.array([space.q**place for place in range(space.t)], dtype=np.int64)[pivot]
+        power = np.array([space.q**index for index in range(space.t)], dtype=np.int64)[pivot]
         below = free % power
         opened = below + (free - below) * space.q  # a 0 stands at the pivot
         mine, theirs = space.digits(opened), space.digits(vector)
@@ -142,13 +142,13 @@ class ProjectiveResponse(OracleFrame, Coded):
         """Return Σ counts[u] over <u, v> = 0 for each v, exactly."""
         space = self.geometry
         if int(counts.sum()) * space.vectors.bit_length() < 1 << 48:
-            return self._transformed(counts)
+            return self._transform(counts)
         total = np.zeros(self.categories, dtype=np.int64)
         for shift in range(0, 63, _DIGIT_BITS):
-            total += self._transformed((counts >> shift) & ((1 << _DIGIT_BITS) - 1)) << shift
+            total += self._transform((counts >> shift) & ((1 << _DIGIT_BITS) - 1)) << shift
         return total
 
-    def _transformed(self, counts: Integers) -> Integers:
+    def _transform(self, counts: Integers) -> Integers:
         space = self.geometry
         spectrum = fftn(counts.reshape((space.q,) * space.t).astype(np.float64)).real.reshape(-1)
         digits = space.digits(space.vector_of(np.arange(self.categories))[0])

@@ -15,9 +15,9 @@ from sfumato.errors import BadParameter
 from sfumato.exact import decimal_rational, integer, probability
 from sfumato.local.reading import read_epsilon
 
-_BITS = 256
-_ONE_UNITS = 1 << _BITS
-_NEGLIGIBLE_UNITS = 1 << (_BITS - 128)
+_PRECISION_BITS = 256
+_ONE_UNITS = 1 << _PRECISION_BITS
+_NEGLIGIBLE_UNITS = 1 << (_PRECISION_BITS - 128)
 _MAX_REPORTS = 10**9
 _EPSILON_UNITS = 10**12
 _BISECTION_STOP_PARTS = 10**10
@@ -100,21 +100,21 @@ class Shuffled:
 def _delta_units(local: Fraction, reports: int, epsilon: Fraction) -> int:
     """Sum P[C = c]·δ_c over the number c of clones, in units of 2^-256, rounded up."""
     first, weights, outside = _clones(local, reports)
-    x, y = exp_minus_bounds(local, _BITS)[0], exp_minus_bounds(epsilon, _BITS)[1]
+    x, y = exp_minus_bounds(local, _PRECISION_BITS)[0], exp_minus_bounds(epsilon, _PRECISION_BITS)[1]
     # times e^-ε: δ_c·y = (y - x)/(1 + x)·b(a₀ - 1) - (1 - y)·T(a₀), with x = e^-ε₀ and y = e^-ε
-    gain = -((-(y - x) << _BITS) // (_ONE_UNITS + x)) + 2
+    gain = -((-(y - x) << _PRECISION_BITS) // (_ONE_UNITS + x)) + 2
     cost = _ONE_UNITS - y
     # the ratio exceeds e^ε iff a/(c + 1) > θ = (1 - xy)/((1 - x)(1 + y))
-    top, bottom = (_ONE_UNITS - (x * y >> _BITS)) << _BITS, (_ONE_UNITS - x) * (_ONE_UNITS + y)
-    theta = (top << _BITS) // bottom
-    tail = _Tail(first, (theta * (first + 1) >> _BITS) + 1)
+    top, bottom = (_ONE_UNITS - (x * y >> _PRECISION_BITS)) << _PRECISION_BITS, (_ONE_UNITS - x) * (_ONE_UNITS + y)
+    theta = (top << _PRECISION_BITS) // bottom
+    tail = _Tail(first, (theta * (first + 1) >> _PRECISION_BITS) + 1)
     total = 0
     for weight in weights:
-        tail.move((theta * (tail.coins + 1) >> _BITS) + 1)
+        tail.move((theta * (tail.coins + 1) >> _PRECISION_BITS) + 1)
         share = gain * tail.before_high - cost * tail.low
-        total += weight * max(0, (share >> _BITS) + 4)
+        total += weight * max(0, (share >> _PRECISION_BITS) + 4)
         tail.toss()
-    found = -((-total << _BITS) // (y - 1) >> _BITS) if y > 1 else _ONE_UNITS
+    found = -((-total << _PRECISION_BITS) // (y - 1) >> _PRECISION_BITS) if y > 1 else _ONE_UNITS
     # clones that the window leaves out: too few hide nothing, too many hide no less than the last
     return min(_ONE_UNITS, found + outside + _NEGLIGIBLE_UNITS)
 
@@ -129,17 +129,17 @@ class _Tail:
         self.coins, self.at = coins, min(at, coins + 1)
         middle, reach = coins // 2, 20 * isqrt(coins + 1) + 20
         ratios = {middle: _ONE_UNITS}
-        for place in range(middle, min(coins, middle + reach)):
-            ratios[place + 1] = ratios[place] * (coins - place) // (place + 1)
-        for place in range(middle, max(0, middle - reach), -1):
-            ratios[place - 1] = ratios[place] * place // (coins - place + 1)
+        for index in range(middle, min(coins, middle + reach)):
+            ratios[index + 1] = ratios[index] * (coins - index) // (index + 1)
+        for index in range(middle, max(0, middle - reach), -1):
+            ratios[index - 1] = ratios[index] * index // (coins - index + 1)
         total, slack = sum(ratios.values()), len(ratios) * (len(ratios) + 1)
-        inside = sum(ratio for place, ratio in ratios.items() if place >= self.at)
+        inside = sum(ratio for threshold, ratio in ratios.items() if threshold >= self.at)
         before = ratios.get(self.at - 1, 0)
         everything = total + slack + _NEGLIGIBLE_UNITS
-        self.before_high = ((before + len(ratios) + 1) << _BITS) // total + 1
-        self.before_low = (before << _BITS) // everything
-        self.low = (inside << _BITS) // everything
+        self.before_high = ((before + len(ratios) + 1) << _PRECISION_BITS) // total + 1
+        self.before_low = (before << _PRECISION_BITS) // everything
+        self.low = (inside << _PRECISION_BITS) // everything
 
     def move(self, at: int) -> None:
         """Raise the threshold to `at`."""
@@ -167,14 +167,14 @@ def _clones(local: Fraction, reports: int) -> tuple[int, list[int], int]:
     A ratio over the sum of the window is at least the probability.
     """
     others = reports - 1
-    x_low, x_high = exp_minus_bounds(local, _BITS)
-    middle = others * x_low >> _BITS
+    x_low, x_high = exp_minus_bounds(local, _PRECISION_BITS)
+    middle = others * x_low >> _PRECISION_BITS
     ratios_up = _ratios(others, middle, others, x_high, _ONE_UNITS - x_high)
     ratios_down = _ratios(others, middle, 0, x_low, _ONE_UNITS - x_low)
     ratios = [*reversed(ratios_down), _ONE_UNITS, *ratios_up]
     total = sum(ratios) - 2 * len(ratios) * (len(ratios) + 1)
     inexact = total - (total >> 120)  # e^-ε₀ itself is known to 2^-256 only: proof §3
-    weights = [(ratio << _BITS) // inexact + 1 for ratio in ratios]
+    weights = [(ratio << _PRECISION_BITS) // inexact + 1 for ratio in ratios]
     return middle - len(ratios_down), weights, 2 * _NEGLIGIBLE_UNITS
 
 
@@ -182,10 +182,10 @@ def _ratios(others: int, middle: int, end: int, chance: int, rest: int) -> list[
     """Return P[C = c]/P[C = middle] for c from the middle towards `end`, rounded up, until negligible."""
     ratios, ratio = [], _ONE_UNITS
     step = 1 if end > middle else -1
-    for place in range(middle, end, step):
-        top, bottom = ((others - place) * chance, (place + 1) * rest)
+    for index in range(middle, end, step):
+        top, bottom = ((others - index) * chance, (index + 1) * rest)
         if step < 0:
-            top, bottom = place * rest, (others - place + 1) * chance
+            top, bottom = index * rest, (others - index + 1) * chance
         ratio = -(-ratio * top // bottom)
         ratios.append(ratio)
         if ratio < _NEGLIGIBLE_UNITS // (1 << 32):

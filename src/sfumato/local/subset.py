@@ -117,9 +117,9 @@ class SubsetResponse(OracleFrame):
         """Shuffle the others step by step and take the first k, or the true one and the first k - 1."""
         people = np.arange(len(true))
         order = np.tile(np.arange(self.categories - 1), (len(true), 1))
-        for place in range(self.size):
-            other = place + UniformInteger(self.categories - 1 - place).draw(len(true), source)
-            order[people, place], order[people, other] = order[people, other], order[people, place]
+        for index in range(self.size):
+            other = index + UniformInteger(self.categories - 1 - index).draw(len(true), source)
+            order[people, index], order[people, other] = order[people, other], order[people, index]
         rows = order[:, : self.size]
         rows = rows + (rows >= true[:, np.newaxis])
         rows[kept, self.size - 1] = true[kept]

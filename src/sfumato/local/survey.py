@@ -55,13 +55,13 @@ class Survey:
         shown = np.argsort(-self.truth)[:20]
         rows: list[dict[str, Value]] = [
             {
-                "key": _emoji_name(place, 24),  # not every machine can draw emoji
-                "value": float(self.shares[place]),
-                "low": float(self.intervals[place, 0]),
-                "high": float(self.intervals[place, 1]),
-                "truth": float(self.truth[place]),
+                "key": _emoji_name(index, 24),  # not every machine can draw emoji
+                "value": float(self.shares[index]),
+                "low": float(self.intervals[index, 0]),
+                "high": float(self.intervals[index, 1]),
+                "truth": float(self.truth[index]),
             }
-            for place in shown.tolist()
+            for index in shown.tolist()
         ]
         altair = optional("altair", "plot")
         drawn = altair.Chart(altair.Data(values=rows)).encode(x=altair.X("key:N", title="emoji", sort=None))
@@ -83,10 +83,10 @@ class Survey:
 
     def _table(self) -> str:
         lines = [f"   {'emoji':<36}{'estimate':>9}{'95 % interval':>20}{'truth':>9}"]
-        for place in np.argsort(-self.shares)[:_SHOWN_EMOJI].tolist():
-            name, (low, high) = _emoji_name(place, 35), self.intervals[place]
+        for index in np.argsort(-self.shares)[:_SHOWN_EMOJI].tolist():
+            name, (low, high) = _emoji_name(index, 35), self.intervals[index]
             between = f"{low:.2%} … {high:.2%}"
-            lines.append(f"{EMOJI[place]} {name:<36}{self.shares[place]:>9.2%}{between:>20}{self.truth[place]:>9.2%}")
+            lines.append(f"{EMOJI[index]} {name:<36}{self.shares[index]:>9.2%}{between:>20}{self.truth[index]:>9.2%}")
         held = int(((self.intervals[:, 0] <= self.truth) & (self.truth <= self.intervals[:, 1])).sum())
         lines.append(
             f"{held} of {len(EMOJI)} intervals hold the true share; on average at least {0.95 * len(EMOJI):.0f} do."

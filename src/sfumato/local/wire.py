@@ -56,8 +56,8 @@ def bits_of(numbers: Integers, width: int) -> Octets:
 def numbers_of(rows: Octets) -> Integers:
     """Return rows of zeros and ones as integers."""
     numbers = np.zeros(len(rows), dtype=np.int64)
-    for place in range(rows.shape[1]):
-        numbers = (numbers << 1) | rows[:, place]
+    for index in range(rows.shape[1]):
+        numbers = (numbers << 1) | rows[:, index]
     return numbers
 
 

@@ -1,9 +1,9 @@
 """Count or sum rows that belong to two people, with a bound on each person's share that is selected privately."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
+from math import ceil, floor
 
 import numpy as np
 
@@ -12,19 +12,21 @@ from sfumato.errors import BadParameter, QueryTooLarge
 from sfumato.exact import integer
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.parameters import read_parameters
-from sfumato.mechanisms.sparse_vector import SparseVector
+from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.randomness.source import Source
 from sfumato.sensitivity.bounded_flow import MAX_PAIRS, OwnerPairs, doubled_flow
 
 BOUND_EPSILON_SHARE = Fraction(1, 2)
 """Share of epsilon for the selection of the bound; the rest is for the total."""
-_THRESHOLD_SHARE = Fraction(2, 5)
-"""Share of the selection for the noise of its threshold: near 1 : 2^(2/3), as Lyu, Su and Li advise."""
-_SELECTION_CONFIDENCE = Fraction(60, 100)
-"""How surely the smallest bounds are not kept by noise alone; more would lose more rows beyond the bound."""
-_EVIDENCE_PER_DOUBLING = Fraction(7, 20)
-"""By how many scales of the noise the evidence for a bound grows where it doubles: above ln(2) / 2, so that the
-probability that noise alone keeps a bound falls faster than the root of the bound grows."""
+_SCORE_STEPS = 64
+"""Steps of a score for each unit that one person can move it by: scores are integers."""
+_EVIDENCE = Fraction(1)
+"""How many scales of the selection's noise a bound has to gain, in units of the bound, to be worth its noise."""
+_EVIDENCE_PER_DOUBLING = Fraction(7, 4)
+"""By how many scales of the noise a score falls where the bound doubles: above ln(2), so that the probability that
+noise alone takes a bound falls faster than the noise of the total grows."""
+_LEAST_SCORE = 16
+"""By how many scales of the noise the least score is below that of any bound that may be right."""
 MAX_BOUND = 1 << 30
 """The largest bound on one person's share."""
 
@@ -46,14 +48,15 @@ class FlowTotal:
 class BoundedFlow:
     """Release the total of rows with two owners, of which `most` is the largest share of one person that may count.
 
-    Bounds are powers of two. From the largest one down, a bound is halved as long as that loses little; then the
-    largest total within it gets noise. Each of `cells` cells has its own bound and an equal part of epsilon.
+    Bounds are powers of two. Each is compared with every other: by what it gains and by its noise, in units of the
+    larger of both. One is selected by permute-and-flip; then the largest total within it gets noise. Each of `cells`
+    cells has its own bound and an equal part of epsilon.
     Theorem: for all pairs, releasing the bound and the total of every cell is epsilon-DP if one person leaves with all
     rows that they own or share.  [DFYTM22]  Proof: proofs/two_owners.md
 
-    >>> made = BoundedFlow(1000, Fraction(4, 5), Neighbours.ADD_REMOVE)
-    >>> made.bounds[:2], made.bounds[-1], made.wanted(64), made.wanted(1024)
-    ((1, 2), 1024, 42, 54)
+    >>> made = BoundedFlow(4, Fraction(4), Neighbours.ADD_REMOVE)
+    >>> made.bounds, made.scores([200, 390, 400])
+    ((1, 2, 4), [-1248, -160, -224])
     """
 
     most: int
@@ -80,18 +83,14 @@ class BoundedFlow:
     @property
     def event(self) -> Event:
         """Event of releasing all cells: in each of them the selection, then noise of a fixed loss."""
-        one = Composed((self._selection.event, Pure(self._part * (1 - BOUND_EPSILON_SHARE), self.neighbours)))
+        shares = (BOUND_EPSILON_SHARE, 1 - BOUND_EPSILON_SHARE)
+        one = Composed(tuple(Pure(self._part * share, self.neighbours) for share in shares))
         return one if self.cells == 1 else Repeated(one, self.cells)
 
     @property
     def _part(self) -> Fraction:
         """What one cell costs."""
         return self.epsilon / self.cells
-
-    def wanted(self, bound: int) -> int:
-        """Return how many times this bound a halved bound has to lose, for this one to be kept."""
-        doublings = bound.bit_length() - 1
-        return self._selection.threshold + ceil(doublings * _EVIDENCE_PER_DOUBLING * self._selection.query_noise.scale)
 
     def noise(self, bound: int) -> Laplace:
         """Return the noise of the doubled total within this bound."""
@@ -111,23 +110,34 @@ class BoundedFlow:
         return FlowTotal(bound, int(noisy))
 
     def select(self, flow_at: Callable[[int], int], source: Source) -> tuple[int, int]:
-        """Return the selected bound, and the flow within it, which is secret. Smaller bounds are not computed."""
-        selection = self._selection
-        watch = selection.start(source)
-        bounds = self.bounds
-        kept = flow_at(bounds[-1])
-        for bound, smaller in zip(bounds[:0:-1], bounds[-2::-1], strict=True):
-            halved = flow_at(smaller)
-            evidence = self.lost(kept, halved, smaller) - self.wanted(bound) + selection.threshold
-            (above,), watch = selection.answer(watch, [evidence], source)
-            if above:
-                return bound, kept
-            kept = halved
-        return bounds[0], kept
+        """Return the selected bound, and the flow within it, which is secret. Smaller flows may not be computed."""
+        flows = dict[int, int]()
+        for bound in reversed(self.bounds):
+            flows[bound] = flow_at(bound)
+            if self._decides(flows, bound):
+                break
+        place = self._selection.release(self.scores([flows[bound] for bound in sorted(flows)]), source)
+        bound = self.bounds[place]
+        return bound, flows[bound] if bound in flows else flow_at(bound)
 
-    def lost(self, flow: int, halved: int, smaller: int) -> int:
-        """Return what a halved bound loses, in units that one person moves by 1 at most (5)."""
-        return (flow - halved) // (2 * 2 * smaller)
+    def scores(self, flows: Sequence[int]) -> list[int]:
+        """Return the score of every bound by the doubled flows within them, in steps.
+
+        One person moves each by `_SCORE_STEPS` at most, a replacement by twice that (5). `flows` may leave out the
+        smallest bounds once the others decide (6): these score least.
+        """
+        cost, least, known = 2 * self._cost_per_bound, -self._reach, self.bounds[len(self.bounds) - len(flows) :]
+        worth = [flow - cost * bound for flow, bound in zip(flows, known, strict=True)]
+        found = [least] * (len(self.bounds) - len(flows))
+        for bound, mine in zip(known, worth, strict=True):
+            compared = [(mine - theirs) / (2 * max(bound, other)) for other, theirs in zip(known, worth, strict=True)]
+            found.append(max(least, floor(_SCORE_STEPS * min(compared))))
+        return [score - self._handicap(bound) for score, bound in zip(found, self.bounds, strict=True)]
+
+    def _decides(self, flows: Mapping[int, int], lowest: int) -> bool:
+        """Whether every bound below the lowest has the least score there is, whatever its flow (6)."""
+        far = 2 * (Fraction(self._reach, _SCORE_STEPS) + self._cost_per_bound)
+        return any(flow - flows[lowest] >= far * bound for bound, flow in flows.items())
 
     def missing(self, bound: int, confidence: Fraction) -> int:
         """Return an upper bound, at this confidence, of what larger bounds would add to the total.
@@ -137,14 +147,31 @@ class BoundedFlow:
         last = self.bounds[-1]
         if bound == last:
             return 0
-        gain = (self.wanted(2 * bound) + self._selection.margin(confidence, len(self.bounds)) + 1) * 2 * bound
-        return gain * (last - bound) // bound
+        margin = self._selection.margin(confidence, len(self.bounds))
+        if margin * self._selection.rate >= _LEAST_SCORE:
+            raise BadParameter(
+                "This confidence is too close to 1.",
+                "A bound may be selected with a smaller probability whatever larger bounds would add.",
+                "Give at most 0.99999.",
+            )
+        behind = margin + self._handicap(last) - self._handicap(bound)
+        return ceil(self._cost_per_bound * (last - bound) + Fraction(behind * last, _SCORE_STEPS))
 
     @property
-    def _selection(self) -> SparseVector:
-        share = self._part * BOUND_EPSILON_SHARE
+    def _selection(self) -> PermuteAndFlip:
         moved = 1 if self.neighbours is Neighbours.ADD_REMOVE else 2
-        threshold, answers = share * _THRESHOLD_SHARE, share * (1 - _THRESHOLD_SHARE)
-        silent = SparseVector(0, 1, moved, threshold, answers, self.neighbours)
-        wanted = silent.margin(_SELECTION_CONFIDENCE, 1) + 1
-        return SparseVector(wanted, 1, moved, threshold, answers, self.neighbours)
+        return PermuteAndFlip(moved * _SCORE_STEPS, self._part * BOUND_EPSILON_SHARE, self.neighbours)
+
+    @property
+    def _cost_per_bound(self) -> Fraction:
+        """What a bound costs by its noise, for each unit of it."""
+        return _EVIDENCE / (self._selection.rate * _SCORE_STEPS)
+
+    @property
+    def _reach(self) -> int:
+        """How many steps below the best a score falls at most: such a bound is taken once in ten million times."""
+        return self._handicap(self.bounds[-1]) + ceil(_LEAST_SCORE / self._selection.rate)
+
+    def _handicap(self, bound: int) -> int:
+        """Return by how many steps the score of a bound is lowered, whatever the data are."""
+        return ceil((bound.bit_length() - 1) * _EVIDENCE_PER_DOUBLING / self._selection.rate)

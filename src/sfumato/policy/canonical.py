@@ -88,7 +88,7 @@ def tables_hash(policy: Policy) -> str:
 
 
 def tables_digest(policy: Policy, names: Iterable[str]) -> str:
-    """Return the SHA-256 of what the policy says about these tables, and about those that they lead to.
+    """Return the SHA-256 digest of the policy entries of these tables and of every table they reference.
 
     A table leads to the one that names its person, and to those that its columns take their keys from; whom we
     protect, and under which relation, is said of every table.
@@ -207,7 +207,7 @@ def _csv_form(form: CsvFormat) -> list[str]:
     return [] if form == PLAIN else ["[csv]", *hashed_lines(CSV, form)]
 
 
-def _sealed(sealed: SealedTable) -> list[str]:
+def _sealed_lines(sealed: SealedTable) -> list[str]:
     named = {key: getattr(sealed, key) for key in ("cells", "measures", "squares", "nulls", "splayed")}
     lists = [f"{key} = [{', '.join(sorted(_name(name) for name in names))}]" for key, names in named.items()]
     return [*lists, f"capacity = {sealed.capacity}"]
@@ -227,7 +227,7 @@ def _table(table: Table) -> list[str]:
         chosen = f'{{ most = {most}, choose = "private" }}'
         lines.append(f"groups_per_unit = {chosen if table.groups_chosen else most}")
     if table.sealed is not None:
-        lines += _sealed(table.sealed)
+        lines += _sealed_lines(table.sealed)
     lines += hashed_lines(TABLE, table)
     if table.columns:
         lines.append(f"[tables.{_name(table.name)}.columns]")

@@ -39,12 +39,14 @@ def read_cohort(entry: Entry, tables: tuple[Table, ...], neighbours: Neighbours,
     first = _FIRST.fullmatch(typed.strip())
     named = first["named"] if first else typed.strip()
     if first and first["every"] not in tuple(_MONTHS):
-        raise _refused(entry, "A cohort of people who came first in the same time spans a month, a quarter or a year.")
+        raise _bad_cohort(
+            entry, "A cohort of people who came first in the same time spans a month, a quarter or a year."
+        )
     before, _, after = named.partition(".")
     table = next((table for table in tables if fold_name(table.name) == fold_name(before)), None)
     column = None if table is None else table.column(after)
     if table is None or column is None:
-        raise _refused(entry, "It names no column that this policy declares.")
+        raise _bad_cohort(entry, "It names no column that this policy declares.")
     cohort = Cohort(table.name, column.name, Period(first["every"]) if first else None)
     _check_table(entry, cohort, table, column)
     if neighbours is Neighbours.REPLACE:
@@ -66,24 +68,24 @@ def read_cohort(entry: Entry, tables: tuple[Table, ...], neighbours: Neighbours,
 
 def _check_table(entry: Entry, cohort: Cohort, table: Table, column: Column) -> None:
     if not isinstance(table.unit, UnitColumn) or fold_name(table.unit.column) == fold_name(column.name):
-        raise _refused(entry, "Its table must name the person in each row, by another column.")
+        raise _bad_cohort(entry, "Its table must name the person in each row, by another column.")
     if cohort.every is not None:
         if column.type not in _TIMES or column.bounds is None:
-            raise _refused(entry, "When a person came first is told by a date or timestamp with bounds.")
+            raise _bad_cohort(entry, "`every` divides people by a date or timestamp with bounds.")
         if len(list(_windows(column, cohort.every, None))) > MAX_COHORTS:
-            raise _refused(entry, f"The bounds of the column span more than {MAX_COHORTS:,} cohorts.")
+            raise _bad_cohort(entry, f"The bounds of the column span more than {MAX_COHORTS:,} cohorts.")
         return
     listed = column.type is ColumnType.BOOLEAN or isinstance(column.values, tuple)
     if column.type not in _DIVIDED_BY or not listed:
-        raise _refused(entry, "The cohorts are the declared values of a text, an integer or a boolean.")
+        raise _bad_cohort(entry, "The cohorts are the declared values of a text, an integer or a boolean.")
     if table.rows_per_unit != 1:
-        raise _refused(entry, "A person is in one cohort, so its table needs rows_per_unit = 1.")
+        raise _bad_cohort(entry, "A person is in one cohort, so its table needs rows_per_unit = 1.")
     names = [cohort_name(value) for value in declared_values(column)]
     if len(names) > MAX_COHORTS or OTHER in names:
-        raise _refused(entry, f'There are at most {MAX_COHORTS:,} cohorts, and "{OTHER}" is the one of all others.')
+        raise _bad_cohort(entry, f'There are at most {MAX_COHORTS:,} cohorts, and "{OTHER}" is the one of all others.')
 
 
-def _refused(entry: Entry, why: str) -> Exception:
+def _bad_cohort(entry: Entry, why: str) -> Exception:
     return refuse(entry, f"is {quote_entry(entry.value)}.", why, _WRITE)
 
 
@@ -147,7 +149,7 @@ def _windows(column: Column, every: Period, taken: datetime | None) -> Iterator[
     while start <= _day(last):
         after = _start(start + timedelta(days=31 * months), months)
         least = max(column.grid.least, _integer(column, start))
-        yield _named(start, every), least, min(column.grid.greatest, _integer(column, after) - 1)
+        yield _band_name(start, every), least, min(column.grid.greatest, _integer(column, after) - 1)
         start = after
 
 
@@ -165,7 +167,7 @@ def _integer(column: Column, day: date) -> int:
     return int(position(datetime(day.year, day.month, day.day)))  # times of columns have no zone
 
 
-def _named(start: date, every: Period) -> str:
+def _band_name(start: date, every: Period) -> str:
     match every:
         case Period.YEAR:
             return f"{start.year}"

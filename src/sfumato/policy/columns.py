@@ -18,8 +18,8 @@ _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _ISO_TIME = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}:?[0-9]{2})?"
 )
-_SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
-_BOUNDED = (ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.DATE, ColumnType.TIMESTAMP)
+_SUMMABLE_TYPES = (ColumnType.INTEGER, ColumnType.DECIMAL)
+_BOUNDED_TYPES = (ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.DATE, ColumnType.TIMESTAMP)
 
 
 def read_column(name: str, entry: Entry) -> Column:
@@ -36,7 +36,7 @@ def read_column(name: str, entry: Entry) -> Column:
     kind: ColumnType = fields["type"]
     step = fields["step"] = _step(kind, fields["step"], keys.written.get("step"))
     ends, chosen = keys.values["bounds"]
-    if chosen and kind not in _SUMMED:
+    if chosen and kind not in _SUMMABLE_TYPES:
         raise refuse(
             keys["bounds"],
             f"is chosen by each question, for a column of type {kind}.",
@@ -123,10 +123,10 @@ def _length(kind: ColumnType, written: int | None, values: object, keys: Section
             "Leave out length.",
         )
     length = DEFAULT_TEXT_CHARS if written is None else written
-    for place, value in enumerate(values if isinstance(values, tuple) else ()):
+    for index, value in enumerate(values if isinstance(values, tuple) else ()):
         if len(str(value)) > length:
             raise refuse(
-                keys["values"].below(place, value),
+                keys["values"].below(index, value),
                 f"has {len(str(value))} characters, more than length = {length}.",
                 "Texts are cut to that length, so no row could ever have this key.",
                 "Raise length, or shorten the value.",
@@ -135,11 +135,11 @@ def _length(kind: ColumnType, written: int | None, values: object, keys: Section
 
 
 def _bounds(kind: ColumnType, entry: Entry) -> Bounds:
-    if kind not in _BOUNDED:
+    if kind not in _BOUNDED_TYPES:
         raise refuse(
             entry,
             f"is written for a column of type {kind}.",
-            f"Bounds are for columns of type {', '.join(_BOUNDED)}.",
+            f"Bounds are for columns of type {', '.join(_BOUNDED_TYPES)}.",
             "Leave out bounds." + (" List public keys in values." if kind is ColumnType.TEXT else ""),
         )
     ends = items(entry, MAX_DECLARED_VALUES)

@@ -19,7 +19,7 @@ from sfumato.policy.policy import (
 )
 
 _MAX_LISTED_VALUES = 8
-_SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
+_SUMMABLE_TYPES = (ColumnType.INTEGER, ColumnType.DECIMAL)
 
 
 def table_words(table: Table) -> str:
@@ -100,7 +100,7 @@ def column_words(table: Table, column: Column) -> str:
         parts.append(f"{', '.join(map(_format_value, column.values[:_MAX_LISTED_VALUES]))}{more}")
     elif column.bounds is not None:
         parts.append(_bounds_words(column, column.bounds))
-    elif column.type in _SUMMED and not table.public:
+    elif column.type in _SUMMABLE_TYPES and not table.public:
         parts.append("no bounds: can be counted, not summed")
     elif column.type is ColumnType.TEXT and not table.public:
         parts.append("no declared values: groups are chosen privately")

@@ -17,7 +17,7 @@ from sfumato.policy.policy import fold_name
 
 MAX_NAME_CHARS = 63
 """Characters in the name of a table, column or analyst: PostgreSQL's limit."""
-UNWANTED = {"table": '"./\\', "policy": '"/\\'}
+FORBIDDEN_NAME_CHARS = {"table": '"./\\', "policy": '"/\\'}
 """Tables are file stems and stand before the dot in "table.column"; a policy's name becomes a file's."""
 _MAX_QUOTED_CHARS = 60
 MAX_RATIONAL_PART = 10**40
@@ -97,7 +97,7 @@ def check_name(entry: Entry, name: str, what: str) -> None:
             f"The name of a {what} has 1 to {MAX_NAME_CHARS} characters.",
             f"Rename the {what}.",
         )
-    unwanted = UNWANTED.get(what, '"')
+    unwanted = FORBIDDEN_NAME_CHARS.get(what, '"')
     if not name.isprintable() or name != name.strip() or any(character in unwanted for character in name):
         raise refuse(
             entry,
@@ -200,7 +200,7 @@ def items(entry: Entry, most: int) -> list[Entry]:
         )
     if len(value) > most:
         raise refuse(entry, f"has {len(value)} elements.", f"The limit is {most}.", "Shorten the list.")
-    return [entry.below(place, element) for place, element in enumerate(value)]
+    return [entry.below(index, element) for index, element in enumerate(value)]
 
 
 def quote_entry(value: object) -> str:

@@ -11,9 +11,9 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from sfumato.policy.entry import (
+    FORBIDDEN_NAME_CHARS,
     MAX_NAME_CHARS,
     MAX_RATIONAL_PART,
-    UNWANTED,
     Entry,
     check_name,
     choice,
@@ -464,6 +464,6 @@ def _list_words(options: Iterable[str]) -> str:
 
 
 def _name_schema(what: str) -> Schema:
-    excluded = re.escape(UNWANTED.get(what, '"'))
+    excluded = re.escape(FORBIDDEN_NAME_CHARS.get(what, '"'))
     ends = f"[^\\s{excluded}]"
     return {"maxLength": MAX_NAME_CHARS, "pattern": f"^{ends}([^\\x00-\\x1f{excluded}]*{ends})?$"}

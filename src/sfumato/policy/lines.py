@@ -16,7 +16,7 @@ _MAX_KEY_DEPTH = 8
 _BLANK = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
 _SPACE = re.compile(r"[ \t]*")
 _KEY = re.compile(r"""[ \t]*("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[A-Za-z0-9_-]+)[ \t]*(\.?)""")
-_QUOTED = re.compile(
+_QUOTED_TEXT = re.compile(
     r'''"""(?:\\.|[^\\])*?"{3,5}(?!")|'{3}.*?'{3,5}(?!')|"(?:[^"\\\n]|\\.)*"|'[^'\n]*\'''',
     re.DOTALL,
 )
@@ -43,7 +43,7 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text
         self.offset = 0
-        self.newlines = [place for place, character in enumerate(text) if character == "\n"]
+        self.newlines = [index for index, character in enumerate(text) if character == "\n"]
         self.found: dict[KeyPath, int] = {}
         self.lengths: dict[KeyPath, int] = {}
 
@@ -87,7 +87,7 @@ class _Scanner:
         elif self.peek("{"):
             self.inline_table(path)
         elif self.peek('"') or self.peek("'"):
-            self.skip(_QUOTED)
+            self.skip(_QUOTED_TEXT)
         else:
             self.skip(_SCALAR)
 
@@ -120,7 +120,7 @@ class _Scanner:
             if match is None:
                 raise _LostError
             self.offset = match.end()
-            parts.append(_unquoted(match[1]))
+            parts.append(_unquote(match[1]))
             more = bool(match[2])
         return tuple(parts)
 
@@ -148,7 +148,7 @@ class _Scanner:
         return True
 
 
-def _unquoted(key: str) -> str:
+def _unquote(key: str) -> str:
     if key[0] not in "\"'":
         return key
     try:

@@ -226,7 +226,7 @@ class Table:
     def names_people(self, column: str) -> bool:
         """Whether a column names the person of each row, or one of its two people."""
         owners = self.unit.owners if isinstance(self.unit, OwnerPair) else (self.unit,)
-        return any(isinstance(one, UnitColumn) and fold_name(one.column) == fold_name(column) for one in owners)
+        return any(isinstance(owner, UnitColumn) and fold_name(owner.column) == fold_name(column) for owner in owners)
 
     def column(self, name: str) -> Column | None:
         """Return the column of this name in any case, or None."""
@@ -473,4 +473,4 @@ class Policy:
 @lru_cache(maxsize=64)
 def _by_name(named: SameObjects) -> dict[str, Any]:
     """Return tables, analysts or roles by their folded names: of a thousand analysts, each is found at once."""
-    return {fold_name(one.name): one for one in reversed(named.objects[0])}
+    return {fold_name(source.name): source for source in reversed(named.objects[0])}

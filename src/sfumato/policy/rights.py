@@ -43,7 +43,7 @@ class Rights:
         return self.roles is None or any(role.may_use_column(*folded) for role in self.roles)
 
 
-EVERYTHING = Rights()
+ALL_RIGHTS = Rights()
 
 
 def rights_of(
@@ -61,7 +61,7 @@ def rights_of(
     """
     analyst = policy.analyst(account) if account else None
     if analyst is None or (not analyst.roles and claimed is None):
-        return EVERYTHING
+        return ALL_RIGHTS
     names = analyst.roles if claimed is None else claimed_roles(policy, account, claimed)
     roles = tuple(role for name in names if (role := policy.role(name)) is not None)
     more = Role("", tuple(sorted({table for table, _ in granted})), tuple(pair for pair in granted if pair[1]))

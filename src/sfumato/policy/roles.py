@@ -28,8 +28,8 @@ def _role(name: str, entry: Entry, tables: tuple[Table, ...], budget: Budget) ->
     fields = keys.fields
     _check_price(keys, fields["price"], min(fields["epsilon"] or budget.epsilon, budget.epsilon))
     listed = tuple(keys["tables"].value) if "tables" in keys else ()  # type: ignore[arg-type]
-    for place, table in enumerate(fields["tables"] or ()):
-        _known_table(keys["tables"].below(place, listed[place]), table, tables)
+    for index, table in enumerate(fields["tables"] or ()):
+        _known_table(keys["tables"].below(index, listed[index]), table, tables)
     usable = None if fields["tables"] is None else tuple(sorted(map(fold_name, fields["tables"])))
     columns = None
     if "columns" in keys:

@@ -73,10 +73,10 @@ def sealed_table(table: Table, keys: SectionValues, sealing: Sealing) -> Table:
     _check_kind(table, keys)
     unit = fold_name(table.unit.column) if isinstance(table.unit, UnitColumn) else None
     _check_joins(table, keys, unit, sealing.accept_leak)
-    cells = _named(table, keys.written.get("cells"), unit)
-    splayed = _named(table, keys.written.get("splayed"), unit)
-    measures = _named(table, keys.written.get("measures"), unit)
-    squares, nulls = (_named(table, keys.written.get(key), unit) for key in ("squares", "nulls"))
+    cells = _named_columns(table, keys.written.get("cells"), unit)
+    splayed = _named_columns(table, keys.written.get("splayed"), unit)
+    measures = _named_columns(table, keys.written.get("measures"), unit)
+    squares, nulls = (_named_columns(table, keys.written.get(key), unit) for key in ("squares", "nulls"))
     _check_once(keys, cells, splayed, measures)
     for key, columns in (("cells", cells), ("splayed", splayed)):
         for column in columns:
@@ -172,7 +172,7 @@ def _check_joins(table: Table, keys: SectionValues, unit: str | None, accepted: 
             )
 
 
-def _named(table: Table, entry: Entry | None, unit: str | None) -> tuple[Column, ...]:
+def _named_columns(table: Table, entry: Entry | None, unit: str | None) -> tuple[Column, ...]:
     columns: list[Column] = []
     for element in items(entry, MAX_COLUMNS) if entry is not None else ():
         name = text(element, 100)

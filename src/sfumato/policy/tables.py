@@ -27,7 +27,7 @@ from sfumato.policy.two_owners import check_owner_pair, read_owner_pair
 _EXAMPLE = 'unit = "orders.o_custkey via l_orderkey = o_orderkey"'
 REMOVED_ROWS = "removed_rows"
 """The column that says how many rows of a person were left out, in the table that queries call "TABLE.removed"."""
-_NAMES_NOBODY = (ColumnType.BOOLEAN, ColumnType.DECIMAL)
+_TYPES_THAT_ARE_NO_UNIT = (ColumnType.BOOLEAN, ColumnType.DECIMAL)
 
 
 def read_tables(entry: Entry, sealed: Sealing | None = None) -> tuple[Table, ...]:
@@ -182,7 +182,7 @@ def _check_no_column_reads_as_path(entry: Entry, columns: tuple[Column, ...]) ->
 
 
 def _check_unit_column(entry: Entry, column: Column) -> Column:
-    if column.type in _NAMES_NOBODY:
+    if column.type in _TYPES_THAT_ARE_NO_UNIT:
         raise refuse(
             entry,
             f"is {quote_entry(entry.value)}, a column of type {column.type}.",

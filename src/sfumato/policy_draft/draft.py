@@ -19,7 +19,7 @@ from sfumato.policy_draft.unit_options import ROWS, Unit, declared_units, path_o
 Wish = TypeVar("Wish")
 DraftBounds = tuple[str, str]
 """A least and a greatest value, as TOML writes them."""
-_BOUNDED = (ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.DATE, ColumnType.TIMESTAMP)
+_BOUNDED_TYPES = (ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.DATE, ColumnType.TIMESTAMP)
 DATE_TYPES = (ColumnType.DATE, ColumnType.TIMESTAMP)
 _MIN_STEP = Fraction(1, 10**12)
 
@@ -222,10 +222,10 @@ def _propose_column(column: DraftColumn, own: str | None, unit: Unit, rows: int 
 
 def with_bounds(column: DraftColumn, ends: DraftBounds) -> DraftColumn:
     """Return the column with these bounds, which were typed; a decimal without a step gets one."""
-    if column.type not in _BOUNDED:
+    if column.type not in _BOUNDED_TYPES:
         raise BadParameter(
             f"The column {quote_value(column.name)} is of type {column.type}, and bounds would have no effect.",
-            f"Bounds are for columns of type {', '.join(_BOUNDED)}.",
+            f"Bounds are for columns of type {', '.join(_BOUNDED_TYPES)}.",
             "List its public keys with --values, or say its --type.",
         )
     low, high = (value_text(end, column.type, f"bounds of {column.name}") for end in ends)

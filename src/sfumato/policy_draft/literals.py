@@ -10,7 +10,7 @@ from sfumato.exact import decimal_rational
 from sfumato.policy.policy import ColumnType
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,39})")
+_WHOLE_NUMBER = re.compile(r"[+-]?(0|[1-9]\d{0,39})")
 _DECIMAL = re.compile(r"[+-]?(0|[1-9]\d{0,39})(\.\d{1,40})?([eE][+-]?\d{1,2})?")
 _FORMS = {
     ColumnType.INTEGER: "a whole number such as 120",
@@ -99,7 +99,7 @@ def _reads_as(text: str, kind: ColumnType) -> bool:
     try:
         match kind:
             case ColumnType.INTEGER:
-                return _WHOLE.fullmatch(text) is not None
+                return _WHOLE_NUMBER.fullmatch(text) is not None
             case ColumnType.DECIMAL:
                 return _DECIMAL.fullmatch(text) is not None
             case ColumnType.BOOLEAN:

@@ -27,7 +27,7 @@ _PERSONAL = {
     **dict.fromkeys(("bemerkung", "bemerkungen", "notiz", "notizen", "kommentar", "freitext"), "free text"),
     **dict.fromkeys(("commentaire", "remarque", "comentario", "observaciones"), "free text"),
 }
-_ABBREVIATED = (3, 4)
+_ABBREVIATION_CHARS = (3, 4)
 """How many letters of a table's name an abbreviation has: cust, emp, dept."""
 
 
@@ -86,7 +86,9 @@ def _owns(table: Names, column: str, others: Iterable[str]) -> bool:
     subject, word = _subject(_stem(table, column))
     if not word or _is_called(table.table, subject):
         return bool(word)
-    short = len(subject) in _ABBREVIATED and fold_name(table.table).startswith(subject) and "_" not in table.table
+    short = (
+        len(subject) in _ABBREVIATION_CHARS and fold_name(table.table).startswith(subject) and "_" not in table.table
+    )
     return short and not any(_is_called(other, subject) for other in others if other != table.table)
 
 

@@ -34,7 +34,7 @@ def read_opendp(file: Path) -> DraftOptions:
                 ends = _pair(inner.get("bounds"))
                 if ends is not None:
                     bounds[name] = ends
-                categories = _listed(inner.get("categories"))
+                categories = _as_list(inner.get("categories"))
                 if categories:
                     values[name] = tuple(map(str, categories))
                 kind = _TYPES.get(str(inner.get("T", "")).lower())
@@ -77,7 +77,7 @@ def _arguments(node: Mapping[str, object]) -> Mapping[str, object]:
     return found if isinstance(found, Mapping) else node
 
 
-def _listed(value: object) -> list[object]:
+def _as_list(value: object) -> list[object]:
     """Return a list or a tuple, which OpenDP writes as an object with one key."""
     if isinstance(value, Mapping):
         value = value.get("__tuple__") or value.get("tuple")
@@ -85,5 +85,5 @@ def _listed(value: object) -> list[object]:
 
 
 def _pair(value: object) -> tuple[str, str] | None:
-    ends = _listed(value)
+    ends = _as_list(value)
     return (ends[0], ends[1]) if len(ends) == 2 and isinstance(ends[0], str) and isinstance(ends[1], str) else None

@@ -114,7 +114,7 @@ def open_source(
     with closing(closed_connection([place], Limits())) as connection, attached(connection, location) as streams:
         names = _source_tables(connection, scheme, place, streams)
         if not names:
-            raise _nothing(path)
+            raise _empty_source(path)
         policy = read_policy(  # every table as a public one: then its columns are whatever the source has
             {
                 "source": f"{scheme}:{place}",
@@ -192,7 +192,7 @@ def _scheme(place: Path, typed: Path) -> str:
             "Check the path.",
         )
     if not schemes:
-        raise _excel(typed) if place.suffix.lower() in _WORKBOOKS else _nothing(typed)
+        raise _excel(typed) if place.suffix.lower() in _WORKBOOKS else _empty_source(typed)
     return FILES.name if len(schemes) > 1 else schemes[0]
 
 
@@ -261,7 +261,7 @@ def _primary_keys(connection: Connection) -> dict[str, str]:
     return {name: columns[0] for name, columns in rows if len(columns) == 1}
 
 
-def _nothing(typed: Path) -> BadSource:
+def _empty_source(typed: Path) -> BadSource:
     return BadSource(
         f"There is no table in {quote_value(str(typed))}.",
         "A table is a Parquet or CSV file, a folder of such files, or a table of a DuckDB or SQLite file.",

@@ -20,6 +20,7 @@ from sfumato.policy_draft.schema import open_source
 Place = tuple[str, str]
 """A table and a column of it."""
 _NUMBERS = (ColumnType.INTEGER, ColumnType.DECIMAL)
+_TIMES = (ColumnType.DATE, ColumnType.TIMESTAMP)
 _MIN_SHARE = 0.5
 
 
@@ -32,13 +33,17 @@ def with_read_types(draft: Draft, path: Path) -> Draft:
         places = dict(_open_columns(draft, sources))
         form = _common_form(draft.csv, _read(connection, places, draft.csv).values())
         found = _read(connection, places, form)
-    used = {place: one.certain for place, one in found.items() if one.certain is not None and one.certain.csv == form}
-    plain = {place for place, one in found.items() if not _looks_typed(one) and one.present}
+    used = {
+        column: guess.certain
+        for column, guess in found.items()
+        if guess.certain is not None and guess.certain.csv == form
+    }
+    plain = {column for column, guess in found.items() if not _looks_typed(guess) and guess.present}
     tables = tuple(_with_types(table, used, plain) for table in draft.tables)
     tables = tuple(_one_type(table, tables, used) for table in tables)
     remarks = [
         *_form_remark(draft.csv, form),
-        *(_remark(place, one) for place, one in found.items() if place not in used),
+        *(_remark(column, guess) for column, guess in found.items() if column not in used),
     ]
     return replace(draft, tables=tables, csv=form, remarks=(*draft.remarks, *filter(None, remarks)))
 
@@ -56,29 +61,30 @@ def _open_columns(draft: Draft, sources: Mapping[str, SourceTable]) -> Iterator[
 
 def _read(connection: Connection, places: Mapping[Place, SourceTable], form: CsvFormat) -> dict[Place, ColumnTexts]:
     run = partial(execute, connection)
-    return {place: column_texts(run, source.relation, quoted(place[1]), form) for place, source in places.items()}
+    return {column: column_texts(run, source.relation, quoted(column[1]), form) for column, source in places.items()}
 
 
 def _common_form(form: CsvFormat, columns: Iterable[ColumnTexts]) -> CsvFormat:
     """Return the form that the columns without doubt ask for; where they ask for different ones, the one before."""
-    found = [one for one in columns if one.certain is not None]
-    nulls = {word for one in found for word in one.nulls}
-    wanted = [one.certain for one in found if one.certain is not None and one.certain.csv != form]
+    found = [column for column in columns if column.certain is not None]
+    nulls = {word for guess in found for word in guess.nulls}
+    wanted = [guess.certain for guess in found if guess.certain is not None and guess.certain.csv != form]
     form = replace(form, null=tuple(sorted({*form.null, *nulls})))
-    truths = [one.csv for one in wanted if one.type is ColumnType.BOOLEAN]
+    truths = [candidate.csv for candidate in wanted if candidate.type is ColumnType.BOOLEAN]
     form = replace(
         form,
-        true=tuple(sorted({*form.true, *(word for one in truths for word in one.true)})),
-        false=tuple(sorted({*form.false, *(word for one in truths for word in one.false)})),
+        true=tuple(sorted({*form.true, *(word for truth in truths for word in truth.true)})),
+        false=tuple(sorted({*form.false, *(word for truth in truths for word in truth.false)})),
     )
-    numbers = [one.csv for one in wanted if one.type in _NUMBERS]
-    separators = {(one.decimal, one.thousands) for one in numbers}
-    symbols = tuple(sorted({*form.symbols, *(symbol for one in numbers for symbol in one.symbols)}))
+    numbers = [candidate.csv for candidate in wanted if candidate.type in _NUMBERS]
+    separators = {(number.decimal, number.thousands) for number in numbers}
+    symbols = tuple(sorted({*form.symbols, *(symbol for number in numbers for symbol in number.symbols)}))
     form = replace(form, symbols=symbols)
     points = any(
-        one.certain and one.certain.type is ColumnType.DECIMAL and one.certain.csv.decimal == "." for one in found
+        guess.certain and guess.certain.type is ColumnType.DECIMAL and guess.certain.csv.decimal == "."
+        for guess in found
     )
-    asked = {one for one in separators if one != (form.decimal, form.thousands)}
+    asked = {separator for separator in separators if separator != (form.decimal, form.thousands)}
     if len({decimal for decimal, _ in asked}) != 1 or len({group for _, group in asked if group}) > 1:
         return form
     [decimal] = {decimal for decimal, _ in asked}
@@ -106,6 +112,9 @@ def _with_types(table: DraftTable, used: Mapping[Place, TextType | None], texts:
 def _with_type(column: DraftColumn, found: TextType | None) -> DraftColumn:
     if found is None:
         return column
+    form = None if found.format is None else quoted_text(found.format)
+    if column.type_guessed and column.type in _TIMES:  # bounds were given: they do not say how dates are written
+        return replace(column, format=form, type_read=True) if found.type is column.type else column
     if column.type_guessed:  # bounds and step were given: whole bounds do not make integers of decimals
         if column.type is not ColumnType.INTEGER or found.type not in _NUMBERS:
             return column
@@ -113,7 +122,6 @@ def _with_type(column: DraftColumn, found: TextType | None) -> DraftColumn:
         if found.type is ColumnType.DECIMAL and column.step is None and column.bounds is not None:
             column = replace(column, step=default_step(column.bounds), default_step=True)
         return column
-    form = None if found.format is None else quoted_text(found.format)
     return replace(column, type=found.type, format=form, untyped=False, type_read=True)
 
 
@@ -123,7 +131,7 @@ def _one_type(table: DraftTable, tables: tuple[DraftTable, ...], used: Mapping[P
         return table
     columns = {column.name: column for column in table.columns}
     for mine, (other_name, theirs) in joined_columns(table, tables):
-        other = next((one for one in tables if one.name == other_name), None)
+        other = next((candidate for candidate in tables if candidate.name == other_name), None)
         first, second = columns.get(mine), None if other is None else other.column(theirs)
         if first is not None and second is not None and first.type is not second.type and first.type_read:
             columns[mine] = replace(first, type=ColumnType.TEXT, format=None, type_read=False)

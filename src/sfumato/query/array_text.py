@@ -24,5 +24,5 @@ def array_items(text: str) -> list[str | None]:
         word = match[2].strip() if match[2] is not None else re.sub(r"\\(.)", r"\1", match[1], flags=re.DOTALL)
         items.append(None if match[2] is not None and word.lower() == "null" else word)
         if text[at - 1] == "}" and at < len(text):
-            raise ValueError("an array goes on after its end")
+            raise ValueError("there is text after the end of the array")
     return items

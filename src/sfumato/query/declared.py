@@ -39,6 +39,10 @@ class DeclaredBounds:
         """Whether the column can hold this."""
         return self.low <= value <= self.high  # type: ignore[operator]
 
+    def is_below(self, value: Value) -> bool:
+        """Whether everything within the bounds is below this."""
+        return self.high < value  # type: ignore[operator]
+
     def __str__(self) -> str:
         ends = f"{_value_sql(self.low)} to {_value_sql(self.high)}"
         return f"The policy declares its bounds, {ends}; a condition sees values beyond them as outside."
@@ -61,6 +65,31 @@ def never_equal(column: Expression, other: Expression, declared: Admitted | None
     if literal is None:
         raise refusal
     return refusal
+
+
+def beyond_bounds(
+    lesser: Expression, greater: Expression, declared: Admitted | None, place: SourceSpan
+) -> tuple[BadSql, bool] | None:
+    """Return what is wrong where one of two is a column, and the other a literal outside its bounds.
+
+    Beside it: whether the comparison still holds for all values within the bounds. It never holds for others, which are
+    outside whatever they are.  Proof: proofs/outside_bounds.md, 2
+    """
+    column, other = (lesser, greater) if isinstance(lesser, Column) else (greater, lesser)
+    if not isinstance(declared, DeclaredBounds) or not isinstance(column, Column) or not isinstance(other, Literal):
+        return None
+    if other.value is None or (column.type, other.type) == (Type.DATE, Type.TIMESTAMP):
+        return None
+    literal = _as(other, column.type, place)
+    if literal is None or declared.admits(literal.value):
+        return None
+    name, above = identifier(column.name), declared.is_below(literal.value)
+    end = declared.high if above else declared.low
+    holds = above == (column is lesser)
+    never = f"{name} is never {'above' if above else 'below'} {_value_sql(other.value)}."
+    left_out = f"values of {name} {'above' if above else 'below'} {_value_sql(end)} are left out."
+    remedy = f"Compare with a value between them, for example {name} {'>' if above else '<'}= {_value_sql(end)}."
+    return place.bad(left_out if holds else never, str(declared), remedy), holds
 
 
 def _as(literal: Literal, type: Type, place: SourceSpan) -> Literal | None:

@@ -14,7 +14,7 @@ from sfumato.query.functions import Function
 from sfumato.query.private_rows import unit_columns
 from sfumato.query.relation import Filter, Join, JoinKind, Measure, Relation
 
-_COMPARED = frozenset(
+_COMPARISONS = frozenset(
     {Function.EQUAL, Function.DIFFERENT, Function.LESS, Function.AT_MOST, Function.IN, Function.LIKE, Function.ILIKE}
 )
 """Never true of a NULL on either side."""
@@ -62,7 +62,7 @@ def _rejects(condition: Expression, private: frozenset[str]) -> bool:
     """Whether a condition is about public columns alone, or is not true of a row that met no private row."""
     if not sources(condition) & private:
         return True
-    if not isinstance(condition, Call) or condition.function not in _COMPARED:
+    if not isinstance(condition, Call) or condition.function not in _COMPARISONS:
         return False
     tested = condition.arguments[:1] if condition.function is Function.IN else condition.arguments
     return any(_is_null(part, private) for part in tested)

@@ -117,7 +117,7 @@ class Form:
 
 
 _PARTS = ("year", "quarter", "month", "week", "day", "hour", "minute", "dayofyear", "dayofweek", "isodow")
-_SPELLED = {"dayofyear": "doy", "dayofweek": "dow"}
+_ISO_PARTS = {"dayofyear": "doy", "dayofweek": "dow"}
 
 FORMS: tuple[Form, ...] = (
     Form(Function.COALESCE, (Takes.ALIKE,), None, ("coalesce",), ("ifnull",), repeats=True),
@@ -148,7 +148,7 @@ FORMS: tuple[Form, ...] = (
     Form(Function.DATE_TRUNC, (Takes.UNIT, Takes.TIME), Type.TIMESTAMP, ("date_trunc",), ("datetrunc",)),
     Form(Function.EXTRACT, (Takes.PART, Takes.SPAN), Type.DECIMAL, ("date_part",), ("datepart",)),
     *(
-        Form(Function.EXTRACT, (Takes.TIME,), Type.INTEGER, (), (name,), part=_SPELLED.get(name, name))
+        Form(Function.EXTRACT, (Takes.TIME,), Type.INTEGER, (), (name,), part=_ISO_PARTS.get(name, name))
         for name in _PARTS
     ),
     Form(Function.LOWER, (Takes.TEXT,), Type.TEXT, ("lower",), ("lcase",)),

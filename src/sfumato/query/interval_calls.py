@@ -44,7 +44,7 @@ def _settle(relation: Relation, catalog: Catalog) -> Relation:
             return _settle(part, catalog)
         if isinstance(part, Call) and part.function in INTERVAL_FUNCTIONS:
             if has_interval_call(part.arguments[0]):
-                raise _nested(part)
+                raise _nested_interval_call(part)
             if public:
                 return Literal(0, part.type) if part.function is Function.DP_MARGIN else part.arguments[0]
         return rebuild_fields(part, plain)
@@ -61,7 +61,7 @@ def _below_the_noise(expression: Expression) -> UnsupportedSql:
     )
 
 
-def _nested(call: Call) -> UnsupportedSql:
+def _nested_interval_call(call: Call) -> UnsupportedSql:
     return UnsupportedSql(
         f"{position_prefix(call.at)}{call.function} is asked of the end of an error bar.",
         "An end of an error bar has no error bar of its own.",

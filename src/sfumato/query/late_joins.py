@@ -39,21 +39,21 @@ from sfumato.query.types import Type
 
 def join_after_noise(project: Project, catalog: Catalog) -> Project:
     """Return a query whose joins of people's rows with an aggregate stand above their GROUP BY, where they can."""
-    moved = _moved(project, catalog)
+    moved = _move_join(project, catalog)
     return moved if isinstance(moved, Project) else project
 
 
-def _moved(relation: Relation, catalog: Catalog) -> Relation:
+def _move_join(relation: Relation, catalog: Catalog) -> Relation:
     def below(_: str, part: Any) -> Any:
         if isinstance(part, Relation):
-            return _moved(part, catalog)
+            return _move_join(part, catalog)
         return part if isinstance(part, Expression) else rebuild_fields(part, below)
 
     rebuilt: Relation = rebuild_fields(relation, below)
-    return _above(rebuilt, catalog) or rebuilt if isinstance(rebuilt, GroupBy) else rebuilt
+    return _join_after_grouping(rebuilt, catalog) or rebuilt if isinstance(rebuilt, GroupBy) else rebuilt
 
 
-def _above(group: GroupBy, catalog: Catalog) -> Relation | None:
+def _join_after_grouping(group: GroupBy, catalog: Catalog) -> Relation | None:
     """Return a GROUP BY whose join with an aggregate comes after it; None where it has none, or needs it before."""
     filters: tuple[Expression, ...] = ()
     source = group.source
@@ -101,4 +101,4 @@ def _is_unique(aggregate: Relation, columns: list[Column]) -> bool:
         aggregate = aggregate.source
     if not isinstance(aggregate, GroupBy):
         return False
-    return {(aggregate.label, key.name) for key in aggregate.keys} <= {(one.of, one.name) for one in columns}
+    return {(aggregate.label, key.name) for key in aggregate.keys} <= {(column.of, column.name) for column in columns}

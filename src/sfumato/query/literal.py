@@ -127,11 +127,11 @@ def _read_value(text: str, type: Type, place: SourceSpan) -> Value:
         case Type.TEXT:
             value = text
     if value is None:
-        raise place.bad(f"this is not {_article(type)}.", _EXPECTED[type], "Correct it, or compare with text.")
+        raise place.bad(f"this is not {_article(type)}.", _EXPECTED_FORMS[type], "Correct it, or compare with text.")
     return value
 
 
-_EXPECTED = {
+_EXPECTED_FORMS = {
     Type.INTEGER: "An integer is digits with an optional sign.",
     Type.DECIMAL: "A decimal is written like 12.5.",
     Type.BOOLEAN: "A boolean is true or false.",

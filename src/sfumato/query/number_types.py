@@ -12,7 +12,7 @@ _WIDTH = {kind: width for width, kind in enumerate(NumberType)}
 _INTEGERS = frozenset({NumberType.INT4, NumberType.INT8})
 _PLAIN = {Type.INTEGER: NumberType.INT8, Type.DECIMAL: NumberType.FLOAT8}
 _INT4_END = 1 << 31
-_SHORT = frozenset({Function.LENGTH, Function.POSITION, Function.WIDTH_BUCKET, Function.ELAPSED})
+_SMALL_INTEGER_FUNCTIONS = frozenset({Function.LENGTH, Function.POSITION, Function.WIDTH_BUCKET, Function.ELAPSED})
 _CURVES = frozenset(
     {Function.SIGN, Function.FLOOR, Function.CEIL, Function.ROUND, Function.TRUNC}
     | {Function.SQRT, Function.EXP, Function.LN, Function.LOG, Function.POWER}
@@ -51,7 +51,7 @@ def number_type(expression: Expression) -> NumberType | None:
             return widest_type(arguments, expression.type, least=NumberType.FLOAT8)
         case Call(Function.EXTRACT):
             return NumberType.NUMERIC if expression.type is Type.DECIMAL else NumberType.INT8
-        case Call(function) if function in _SHORT:
+        case Call(function) if function in _SMALL_INTEGER_FUNCTIONS:
             return NumberType.INT4
         case Call(Function.NULLIF, (first, _)):
             return number_type(first)

@@ -104,8 +104,8 @@ def _unit_names(relation: Relation, catalog: Catalog) -> UnitNames | None:
                 [(known_names or {}).get((side.label, item.name)) for item in side.items] for side, known_names in sides
             ]
             return {
-                (label, f"c{place}"): first
-                for place, (first, second) in enumerate(zip(*told, strict=True), 1)
+                (label, f"c{index}"): first
+                for index, (first, second) in enumerate(zip(*told, strict=True), 1)
                 if first is not None and first == second
             }
         case _:

@@ -7,8 +7,8 @@ from sfumato.query.literal import Unbound, convert
 from sfumato.query.position import SourceSpan
 from sfumato.query.types import CASTS, NUMBERS, TIMES, Type
 
-_FIXED = {Takes.INTEGER: Type.INTEGER, Takes.TEXT: Type.TEXT, Takes.BOOLEAN: Type.BOOLEAN}
-_SPELLED = frozenset({Takes.WORD, Takes.COUNT, Takes.UNIT, Takes.PART})
+_FIXED_TYPES = {Takes.INTEGER: Type.INTEGER, Takes.TEXT: Type.TEXT, Takes.BOOLEAN: Type.BOOLEAN}
+_LITERAL_ARGUMENTS = frozenset({Takes.WORD, Takes.COUNT, Takes.UNIT, Takes.PART})
 
 
 _SAME_PART = {"dayofweek": "dow", "weekday": "dow", "dayofyear": "doy", "weekofyear": "week"}
@@ -81,7 +81,7 @@ def call(form: Form, arguments: list[Expression], name: str, place: SourceSpan) 
             fitted[i] = argument
     fitted = [_accept(take, argument, name, place) for take, argument in zip(takes, fitted, strict=False)]
     _refuse_unsuitable(form.function, fitted, name, place)
-    gives = form.gives or next(a.type for take, a in zip(takes, fitted, strict=False) if take not in _SPELLED)
+    gives = form.gives or next(a.type for take, a in zip(takes, fitted, strict=False) if take not in _LITERAL_ARGUMENTS)
     return Call(form.function, tuple(fitted), gives, place.at)
 
 
@@ -98,10 +98,10 @@ def _check_count(form: Form, count: int, name: str, place: SourceSpan) -> None:
 
 
 def _accept(take: Takes, argument: Expression, name: str, place: SourceSpan) -> Expression:
-    if take in _SPELLED:
+    if take in _LITERAL_ARGUMENTS:
         return _checked_spelling(take, argument, name, place)
-    if take in _FIXED:
-        wanted: frozenset[Type] = frozenset({_FIXED[take]})
+    if take in _FIXED_TYPES:
+        wanted: frozenset[Type] = frozenset({_FIXED_TYPES[take]})
     else:
         wanted = {
             Takes.NUMBER: NUMBERS,

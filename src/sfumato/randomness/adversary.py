@@ -73,7 +73,9 @@ def worst_joint_ratio(
     )
     pieces = [
         Piece(
-            piece.low, piece.high, tuple((one * s, two * s) for one, two in piece.choices for s in (rarest, likeliest))
+            piece.low,
+            piece.high,
+            tuple((left * s, two * s) for left, two in piece.choices for s in (rarest, likeliest)),
         )
         for piece in pieces_of(first, second)
     ]
@@ -125,7 +127,7 @@ def worst_mean(cells: Sequence[tuple[Fraction, Fraction, Fraction]], gamma: obje
         places = sorted((*_interval((low, high), "cells"), Fraction(value)) for low, high, value in cells)
     except (TypeError, ValueError, OverflowError):
         places = []
-    places = [place for place in places if place[0] < place[1]]
+    places = [interval for interval in places if interval[0] < interval[1]]
     ends = [Fraction(0), *(high for _, high, _ in places)]
     if not places or ends[-1] != 1 or any(low != end for (low, _, _), end in zip(places, ends, strict=False)):
         raise BadParameter(
@@ -173,7 +175,9 @@ def _best(pieces: list[Piece], ratio: Fraction, bias: Fraction) -> _Reached:
 
     def _enter(low: Fraction, high: Fraction, inside: list[Piece]) -> _Reached:
         if len(inside) == 1:
-            return max((_Reached(one - ratio * two, one, two) for one, two in inside[0].choices), key=_attack_value)
+            return max(
+                (_Reached(first - ratio * two, first, two) for first, two in inside[0].choices), key=_attack_value
+            )
         middle = (low + high) / 2
         left = _enter(low, middle, [piece for piece in inside if piece.low < middle])
         right = _enter(middle, high, [piece for piece in inside if piece.high > middle])

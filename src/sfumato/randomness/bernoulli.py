@@ -125,8 +125,8 @@ class Coins:
         """Toss one coin per word; the words that do not decide draw more bits from `source`."""
         threshold = self.threshold
         tosses: npt.NDArray[np.bool_] = words < threshold
-        for place in (words == threshold).nonzero()[0]:
-            tosses[place] = refine(self.probability, threshold, WORD_BITS, source)
+        for index in (words == threshold).nonzero()[0]:
+            tosses[index] = refine(self.probability, threshold, WORD_BITS, source)
         return tosses
 
 
@@ -148,12 +148,12 @@ def refine(probability: Probability, known: int, bits: int, source: Source) -> b
 def cached_bounds(probability: Probability, bits: int) -> tuple[int, int]:
     """Return `probability.bounds(bits)`; for the types of this file it is computed once."""
     if isinstance(probability, Rational | ExpRatio):
-        return _remembered(probability, bits)
+        return _cached_threshold(probability, bits)
     return probability.bounds(bits)  # whether a stranger's equality means equal bounds is not known
 
 
 @lru_cache(maxsize=4096)
-def _remembered(probability: Rational | ExpRatio, bits: int) -> tuple[int, int]:
+def _cached_threshold(probability: Rational | ExpRatio, bits: int) -> tuple[int, int]:
     return probability.bounds(bits)
 
 

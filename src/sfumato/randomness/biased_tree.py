@@ -27,13 +27,13 @@ def play(ends: Indices, pieces: Floats, depth: int, gamma: float) -> Floats:
     places = np.concatenate([np.zeros((games, 1), dtype=np.int64), ends], axis=1)  # the first stands for the root
     rows = np.arange(games)[:, None]
     last = pieces.shape[1] - 1
-    reached = pieces[rows, np.minimum(_passed(ends, places), last)]
+    reached = pieces[rows, np.minimum(_count_passed(ends, places), last)]
     for level in range(depth - 1, -1, -1):
         shift = depth - level - 1
         nodes = places >> (shift + 1)
         below = places >> shift
         left, right = (
-            _child(2 * nodes + side, below, reached, pieces, _passed(ends, (2 * nodes + side) << shift), last)
+            _child(2 * nodes + side, below, reached, pieces, _count_passed(ends, (2 * nodes + side) << shift), last)
             for side in (0, 1)
         )
         better = (left[..., :1] >= right[..., :1]).astype(np.float64)
@@ -78,7 +78,7 @@ def play_ratio(first: Indices, second: Indices, ratio: float, depth: int, gamma:
     return play(ends, pieces, depth, gamma)
 
 
-def _passed(ends: Indices, places: Indices) -> Indices:
+def _count_passed(ends: Indices, places: Indices) -> Indices:
     """Return how many ends lie at or before each place: the number of its piece."""
     passed: Indices = (ends[:, None, :] <= places[:, :, None]).sum(axis=2)
     return passed
@@ -88,7 +88,7 @@ def _child(wanted: Indices, below: Indices, reached: Floats, pieces: Floats, pie
     """Return what a child reaches: found among the nodes that an end lies in, else the piece that it is part of."""
     rows = np.arange(len(wanted))[:, None]
     found = pieces[rows, np.minimum(piece, last)]
-    for place in range(below.shape[1]):
-        same = wanted == below[:, place, None]
-        found = np.where(same[..., None], reached[:, place, None, :], found)
+    for index in range(below.shape[1]):
+        same = wanted == below[:, index, None]
+        found = np.where(same[..., None], reached[:, index, None, :], found)
     return found

@@ -120,15 +120,15 @@ class Consistent:
                 return run * self.half_life + place if side else place - (run + 1) * self.half_life
         raise broken_source()
 
-    def _below(self, units: int) -> Fraction:
+    def _cumulative(self, units: int) -> Fraction:
         """Return the probability that noise from fair coins is below `units`: F of proofs/consistent.md."""
         if units > 0:
-            return 1 - self._below(-units)
+            return 1 - self._cumulative(-units)
         halvings, rest = divmod(-units, self.half_life)
         return Fraction(2 * self.half_life - rest, self.half_life << (halvings + 2))
 
     def _cell(self, offset: int) -> ProbabilityInterval:
-        return self._below(offset - self.grid // 2), self._below(offset + self.grid // 2)
+        return self._cumulative(offset - self.grid // 2), self._cumulative(offset + self.grid // 2)
 
     def _pairs(self) -> Indices:
         """Return the offsets that stand for all others: mirrored, and repeated with period `half_life` in the tail."""

@@ -125,11 +125,11 @@ class _Strips:
             missing = np.flatnonzero(drawn < 0)
             if not missing.size:
                 return drawn
-            for place, further in zip(
+            for row, further in zip(
                 missing, geometric_by_digits(2 * self.cells * step, missing.size, source), strict=True
             ):
                 if Bernoulli(_Chance(step * int(further) ** 2)).draw(1, source)[0]:
-                    drawn[place] = further
+                    drawn[row] = further
         raise broken_source()
 
 
@@ -206,10 +206,10 @@ def _accept(
     estimate = np.exp(-sampler.rate * share * (2.0 * strips + share))
     drawn = words * 2.0**-32
     accepted = drawn + 2.0**-32 <= estimate - _FILTER_ERROR
-    for place in (~accepted & (drawn < estimate + _FILTER_ERROR)).nonzero()[0]:
-        part = Fraction(int(places[place]), 1 << sampler.digits)
-        chance = _Chance(sampler.step * part * (2 * int(strips[place]) + part))
-        accepted[place] = refine(chance, int(words[place]), 32, source)
+    for row in (~accepted & (drawn < estimate + _FILTER_ERROR)).nonzero()[0]:
+        part = Fraction(int(places[row]), 1 << sampler.digits)
+        chance = _Chance(sampler.step * part * (2 * int(strips[row]) + part))
+        accepted[row] = refine(chance, int(words[row]), 32, source)
     return accepted
 
 

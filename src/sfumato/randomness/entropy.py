@@ -36,7 +36,7 @@ def entropy_bits(law: DiscreteLaplace | DiscreteGaussian | MaxNormLaw) -> float:
 def _gaussian_bits(variance: float) -> float:
     if variance >= _MIN_SMOOTH_VARIANCE:
         return log2(2 * pi * e * variance) / 2
-    weights = [exp(-(place**2) / (2 * variance)) for place in range(-400, 401)]
+    weights = [exp(-(index**2) / (2 * variance)) for index in range(-400, 401)]
     total = sum(weights)
     shares = [weight / total for weight in weights]
     return -sum(share * log2(share) for share in shares if share > 0)  # far out, a share may be too small for a float

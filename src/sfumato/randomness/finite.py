@@ -42,7 +42,7 @@ class Finite:
             )
         read = tuple(weight if _is_real(weight) else _fraction(weight) for weight in self.weights)
         object.__setattr__(self, "weights", read)
-        self._enclosed(1)
+        self._enclose_cumulative(1)
 
     def draw(self, count: int, source: Source) -> npt.NDArray[np.int64]:
         """Draw `count` independent outcomes."""
@@ -51,7 +51,7 @@ class Finite:
 
     def cumulative(self, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Enclose P[K <= k] * 2**bits for each k."""
-        low, high = self._enclosed(bits)
+        low, high = self._enclose_cumulative(bits)
         return (
             (*((part << bits) // high[-1] for part in low[:-1]), 1 << bits),
             (*(min(-((-part << bits) // low[-1]), 1 << bits) for part in high[:-1]), 1 << bits),
@@ -62,7 +62,7 @@ class Finite:
         """There is none."""
         return None
 
-    def _enclosed(self, bits: int) -> tuple[list[int], list[int]]:
+    def _enclose_cumulative(self, bits: int) -> tuple[list[int], list[int]]:
         """Enclose the cumulative weights, precise enough that the total has `bits` digits and guard digits."""
         # fractions become integers, whose sums have no error: a seam at a dyadic number is then exactly there
         common = lcm(*(weight.denominator for weight in self.weights if isinstance(weight, Fraction)))

@@ -159,7 +159,7 @@ def make_sampler(scale: Fraction, others: tuple[FiniteLaw, ...], sizes: TableSiz
     cells = 1 + _TABLE_TAIL * 7 * step.denominator // (10 * step.numerator)  # e^(-step * cells) < 2^-20
     laws = [_Group(Fraction(1 << low) / scale, high - low) for high, low in pairwise(places)]
     tables = stack((_Truncated(step, cells, sizes.furthest), *laws, *others))
-    weights = np.array([1 << place for place in places], dtype=object if scale > MAX_INT64_SCALE else np.int64)
+    weights = np.array([1 << digit for digit in places], dtype=object if scale > MAX_INT64_SCALE else np.int64)
     return Sampler(tables, weights.reshape(-1, 1), max(1, _PASS_WORDS // len(tables.laws)))
 
 
@@ -169,8 +169,8 @@ def geometric_by_digits(step: Fraction, count: int, source: Source) -> npt.NDArr
     while step * (1 << digits) < _IMPOSSIBLE_EXPONENT:
         digits += 1
     values = np.zeros(count, dtype=np.int64)
-    for place in range(digits):
-        values += Bernoulli(logistic(step * (1 << place))).draw(count, source).astype(np.int64) << place
+    for index in range(digits):
+        values += Bernoulli(logistic(step * (1 << index))).draw(count, source).astype(np.int64) << index
     if Bernoulli(exp_minus(step * (1 << digits))).draw(count, source).any():
         raise broken_source()
     return values

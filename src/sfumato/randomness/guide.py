@@ -78,9 +78,9 @@ class Guide:
         known = (tables << _TOTAL_BITS) + (words.astype(np.int64) << _SECOND_WORD_BITS) + more
         position = self.high.searchsorted(known, side="right")
         outcomes: npt.NDArray[np.int64] = position - self.first[tables]
-        for place in (known >= self.low[position]).nonzero()[0]:
-            bits = int(known[place]) & ((1 << _TOTAL_BITS) - 1)
-            outcomes[place] = _refine(self.laws[rows[place]], bits, _TOTAL_BITS, source)
+        for index in (known >= self.low[position]).nonzero()[0]:
+            bits = int(known[index]) & ((1 << _TOTAL_BITS) - 1)
+            outcomes[index] = _refine(self.laws[rows[index]], bits, _TOTAL_BITS, source)
         last = (outcomes == np.diff(self.first)[tables] - 1).nonzero()[0]
         for row in sorted(set(rows[last].tolist())):  # np.unique would import masked arrays, at the first tail
             if (tail := self.laws[row].tail) is not None:

@@ -148,7 +148,7 @@ class _Examiner:
             failed = {
                 "repetition": self._repeats_bits(bits, self._gamma),
                 "proportion": self._leans(bits, self._gamma),
-                "balance": self._unbalanced(self._gamma),
+                "balance": self._is_unbalanced(self._gamma),
                 "lag": self._agrees(self._gamma),
                 "repeat": self._repeats_words(block, self._gamma),
             }
@@ -189,7 +189,7 @@ class _Examiner:
         alike = (windows == windows[:, :1]).sum(axis=1)
         return bool((alike >= proportion_cutoff(gamma)).any())
 
-    def _unbalanced(self, gamma: Fraction) -> bool:
+    def _is_unbalanced(self, gamma: Fraction) -> bool:
         most = max(self._ones, self._seen - self._ones)
         return most >= _cutoff(_likeliest(gamma), self._seen, _ALPHA_BITS + 1)
 
@@ -249,18 +249,18 @@ def _rare(likeliest: Fraction, trials: int, count: int, alpha: int) -> bool:
     whole: int = denominator**trials
     low, high = (first << shift) // whole, -((-first << shift) // whole)
     total_low, total_high, one = low, high, 1 << shift - alpha
-    for place in range(count, trials):
+    for index in range(count, trials):
         if total_low > one or high <= 1:
             break
-        up, down = (trials - place) * numerator, (place + 1) * (denominator - numerator)
+        up, down = (trials - index) * numerator, (index + 1) * (denominator - numerator)
         low, high = low * up // down, -(-high * up // down)
         total_low, total_high = total_low + low, total_high + high
-        if total_high + _rest(high, place + 1, trials, numerator, denominator) <= one:
+        if total_high + _remainder_bound(high, index + 1, trials, numerator, denominator) <= one:
             return True
-    return total_high + _rest(high, trials, trials, numerator, denominator) <= one
+    return total_high + _remainder_bound(high, trials, trials, numerator, denominator) <= one
 
 
-def _rest(term: int, place: int, trials: int, numerator: int, denominator: int) -> int:
+def _remainder_bound(term: int, place: int, trials: int, numerator: int, denominator: int) -> int:
     """Bound the terms after one by a geometric series: their ratios fall."""
     up, down = (trials - place) * numerator, (place + 1) * (denominator - numerator)
     return -(-term * up // (down - up)) if up < down else term * trials

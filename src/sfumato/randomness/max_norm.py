@@ -122,7 +122,7 @@ class MaxNormLaw:
                 for order, coefficient in enumerate(_in_binomials(_shift_polynomial(polynomial, least)))
             ]
         low, high = self._sum(beyond_it, precision)
-        whole_low, whole_high = _everything(self, precision)
+        whole_low, whole_high = _full_sum(self, precision)
         return (low << bits) // whole_high, -((-high << bits) // max(whole_low, 1))
 
     def _sum(self, terms: Sequence[tuple[int, int, int]], bits: int) -> Between:
@@ -184,7 +184,7 @@ def _radius_weights(sides: tuple[int, ...], rate: Fraction, steps: int) -> tuple
 
 
 @remembered(256)
-def _everything(law: MaxNormLaw, bits: int) -> Between:
+def _full_sum(law: MaxNormLaw, bits: int) -> Between:
     """Enclose the sum over all integers of what `tail` adds up over some."""
     steps = law.steps
     listed = (_in_binomials(law._integers(law.sides, rest, steps)) for rest in range(steps))
@@ -208,9 +208,9 @@ def _rest_power(rate: Fraction, exponent: int, bits: int) -> Between:
 def _multiply_polynomials(first: Sequence[int], second: Sequence[int]) -> list[int]:
     """Multiply two polynomials."""
     product_terms = [0] * (len(first) + len(second) - 1)
-    for place, left in enumerate(first):
+    for index, left in enumerate(first):
         for behind, right in enumerate(second):
-            product_terms[place + behind] += left * right
+            product_terms[index + behind] += left * right
     return product_terms
 
 
@@ -237,7 +237,7 @@ def _uniform(reach: Integers, widest: int, source: Source) -> Integers:
     if widest < 1 << _MAX_NARROW_BITS:
         return uniform_below_each(2 * reach + 1, source) - reach
     bits = widest.bit_length() + 64
-    drawn = [uniform_below(2 * int(one) + 1, bits, source) - int(one) for one in reach]
+    drawn = [uniform_below(2 * int(radius) + 1, bits, source) - int(radius) for radius in reach]
     return np.array(drawn, dtype=np.int64 if widest < 1 << 62 else object)
 
 
@@ -293,13 +293,15 @@ def _moments(law: MaxNormLaw, part: int) -> tuple[float, float]:
         reach = [side * rest // steps, side]
         squares = _multiply_polynomials(reach, [reach[0] + 1, side])  # m(m + 1)
         box = law._integers(law.sides, rest, steps)
-        fourth = _multiply_polynomials(squares, [3 * one for one in squares])
-        fourth = [one - (squares[place] if place < len(squares) else 0) for place, one in enumerate(fourth)]
-        for place, polynomial in enumerate(
+        fourth = _multiply_polynomials(squares, [3 * square for square in squares])
+        fourth = [
+            coefficient - (squares[index] if index < len(squares) else 0) for index, coefficient in enumerate(fourth)
+        ]
+        for index, polynomial in enumerate(
             (box, _multiply_polynomials(box, squares), _multiply_polynomials(box, fourth))
         ):
             terms = _in_binomials(polynomial)
-            shares = (float(Fraction(one, scale)) for one in terms)
-            total = sum(one * exp(-rate * j) * rest_of_one ** (parts - j) for j, one in enumerate(shares))
-            sums[place] += exp(-rate * rest / steps) * total
+            shares = (float(Fraction(term, scale)) for term in terms)
+            total = sum(share * exp(-rate * j) * rest_of_one ** (parts - j) for j, share in enumerate(shares))
+            sums[index] += exp(-rate * rest / steps) * total
     return sums[1] / sums[0] / 3, sums[2] / sums[0] / 15

@@ -59,9 +59,9 @@ class PowerTail:
         missed = float(1 - probability(confidence, "confidence")) / _SUM_ERROR_FACTOR
         scale = float(self.scale)
         guess = scale / tan(pi * missed / 2) if self.power == 2 else scale * (sqrt(8) / (3 * pi * missed)) ** (1 / 3)
-        return smallest_covering(lambda reach: self._beyond(reach / scale) <= missed, guess)
+        return smallest_covering(lambda reach: self._tail_share(reach / scale) <= missed, guess)
 
-    def _beyond(self, t: float) -> float:
+    def _tail_share(self, t: float) -> float:
         """Return the share of the real law outside ±t, in scales."""
         if self.power == 2:
             return 1 - 2 * atan(t) / pi

@@ -112,10 +112,10 @@ def _choose(thresholds: Callable[[int], tuple[Enclosure, ...]], source: Source) 
     number = int.from_bytes(read_exactly(source, bits // 8), "big")
     while bits <= _MAX_BITS:
         low, high = Fraction(number, 1 << bits), Fraction(number + 1, 1 << bits)
-        ends = [(Fraction(one.low), Fraction(one.high)) for one in thresholds(bits // 2)]
+        ends = [(Fraction(threshold.low), Fraction(threshold.high)) for threshold in thresholds(bits // 2)]
         below = [high <= least for least, _ in ends]
         above = [low >= most for _, most in ends]
-        if all(one or other for one, other in zip(below, above, strict=True)):
+        if all(first or other for first, other in zip(below, above, strict=True)):
             return above.count(True)
         number = number << bits | int.from_bytes(read_exactly(source, bits // 8), "big")
         bits *= 2

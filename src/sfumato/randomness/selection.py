@@ -77,9 +77,9 @@ def uniform_order(size: int, source: Source) -> npt.NDArray[np.int64]:
     """Draw each order of 0, 1, …, size - 1 with the same probability [Fisher, Yates]. Proof: proofs/selection.md."""
     bounds = np.arange(size, 1, -1, dtype=np.uint64)
     words = _draw_words(len(bounds), source)
-    picks, certain = _scaled(words, bounds)
-    for place in np.flatnonzero(~certain):
-        picks[place] = _floor_of_multiple(int(words[place]), SELECTION_WORD_BITS, int(bounds[place]), source)
+    picks, certain = _scale_words(words, bounds)
+    for row in np.flatnonzero(~certain):
+        picks[row] = _floor_of_multiple(int(words[row]), SELECTION_WORD_BITS, int(bounds[row]), source)
     order = list(range(size))
     for last, pick in zip(range(size - 1, 0, -1), picks.tolist(), strict=True):
         order[last], order[pick] = order[pick], order[last]
@@ -102,8 +102,8 @@ def uniform_below_each(bounds: Integers, source: Source) -> npt.NDArray[np.int64
     """
     words, small = _draw_words(len(bounds), source), bounds < 1 << 48
     picks, certain = scaled_far(words, np.where(small, bounds, 1).astype(np.uint64))
-    for place in np.flatnonzero(~(certain & small)):
-        picks[place] = _floor_of_multiple(int(words[place]), SELECTION_WORD_BITS, int(bounds[place]), source)
+    for row in np.flatnonzero(~(certain & small)):
+        picks[row] = _floor_of_multiple(int(words[row]), SELECTION_WORD_BITS, int(bounds[row]), source)
     return picks
 
 
@@ -245,8 +245,8 @@ def _toss(distances: Integers, rate: Fraction, source: Source) -> npt.NDArray[np
         lead = float_weights(distances, rate) - words * 2.0**-SELECTION_WORD_BITS
         heads = lead > 0
         undecided = np.flatnonzero(np.abs(lead) <= 2.0**-41)  # error bound: proofs/selection.md
-    for place in undecided:
-        heads[place] = _below_exp_minus(int(words[place]), rate * int(distances[place]), source)
+    for row in undecided:
+        heads[row] = _below_exp_minus(int(words[row]), rate * int(distances[row]), source)
     return heads
 
 
@@ -263,7 +263,9 @@ def _below_exp_minus(known: int, exponent: Fraction, source: Source) -> bool:
     raise _stuck_source()
 
 
-def _scaled(words: npt.NDArray[np.uint64], bounds: npt.NDArray[np.uint64]) -> tuple[Integers, npt.NDArray[np.bool_]]:
+def _scale_words(
+    words: npt.NDArray[np.uint64], bounds: npt.NDArray[np.uint64]
+) -> tuple[Integers, npt.NDArray[np.bool_]]:
     """Return floor(word * bound / 2^64), and whether every U that starts with the word agrees; bounds < 2^32."""
     half, mask = np.uint64(32), np.uint64((1 << 32) - 1)
     small = (words & mask) * bounds
@@ -276,7 +278,7 @@ def _scaled(words: npt.NDArray[np.uint64], bounds: npt.NDArray[np.uint64]) -> tu
 def scaled_far(
     words: npt.NDArray[np.uint64], bounds: npt.NDArray[np.uint64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Return the same as `_scaled`, for bounds below 2^48: the product is added up from four halves.
+    """Return the same as `_scale_words`, for bounds below 2^48: the product is added up from four halves.
 
     The floor of a multiple of U, and whether every U that begins with the word has it.
     """

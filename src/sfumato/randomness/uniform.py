@@ -59,9 +59,9 @@ def uniform_bits(bits: int, count: int, source: Source) -> Integers:
     width = -(-bits // 8)
     octets = read_exactly(source, width * count)
     wide = np.empty(count, dtype=object)
-    for place in range(count):
-        word = octets[width * place : width * (place + 1)]
-        wide[place] = int.from_bytes(word, "big") >> (8 * width - bits)
+    for index in range(count):
+        word = octets[width * index : width * (index + 1)]
+        wide[index] = int.from_bytes(word, "big") >> (8 * width - bits)
     return wide
 
 

@@ -85,7 +85,7 @@ class _SyntheticTables:
         if table.public:
             listed = (len(column.values) for column in columns if isinstance(column.values, tuple))
             rows = max(_PUBLIC_ROWS, *listed, 0)
-            values = {column.name: [_nth_value(column, place) for place in range(rows)] for column in columns}
+            values = {column.name: [_nth_value(column, index) for index in range(rows)] for column in columns}
         else:
             values = self._private_values(table, columns)
         schema = pa.schema([(column.name, _TYPES[column.type]) for column in columns])
@@ -116,14 +116,14 @@ class _SyntheticTables:
         for column in columns:
             name = fold_name(column.name)
             if isinstance(table.unit, UnitPath) and name == fold_name(table.unit.here):
-                found = self.made[fold_name(table.unit.table)].column(self._spelled(table.unit)).to_pylist()
-                values[column.name] = [_converted(column, found[place]) for place in owner.tolist()]
+                found = self.made[fold_name(table.unit.table)].column(self._spelled_name(table.unit)).to_pylist()
+                values[column.name] = [_convert_key(column, found[index]) for index in owner.tolist()]
             elif isinstance(table.unit, UnitColumn) and name == fold_name(table.unit.column):
-                values[column.name] = [_running(column, place) for place in owner.tolist()]
+                values[column.name] = [_running(column, index) for index in owner.tolist()]
             elif name in keys or column.unique:
-                values[column.name] = [_running(column, place) for place in range(len(owner))]
+                values[column.name] = [_running(column, index) for index in range(len(owner))]
             else:
-                values[column.name] = self._drawn(table, column, len(owner))
+                values[column.name] = self._draw_values(table, column, len(owner))
         return values
 
     def _paired_values(self, table: Table, columns: Iterable[Column]) -> dict[str, list[Any]]:
@@ -134,12 +134,12 @@ class _SyntheticTables:
         for column in columns:
             drawn = _numbers(f"{table.name}/{column.name}/owner", count, REHEARSED_PEOPLE)
             if (path := paths.get(fold_name(column.name))) is not None:
-                found = self.made[fold_name(path.table)].column(self._spelled(path)).to_pylist()
-                values[column.name] = [_converted(column, found[place % len(found)]) for place in drawn.tolist()]
+                found = self.made[fold_name(path.table)].column(self._spelled_name(path)).to_pylist()
+                values[column.name] = [_convert_key(column, found[index % len(found)]) for index in drawn.tolist()]
             elif table.names_people(column.name):
-                values[column.name] = [_running(column, place) for place in drawn.tolist()]
+                values[column.name] = [_running(column, index) for index in drawn.tolist()]
             else:
-                values[column.name] = self._drawn(table, column, count)
+                values[column.name] = self._draw_values(table, column, count)
         return values
 
     def _key_columns(self, table: Table) -> set[str]:
@@ -147,7 +147,7 @@ class _SyntheticTables:
         paths = (path for other in self.policy.tables for path in _paths(other))
         return {fold_name(path.there) for path in paths if fold_name(path.table) == fold_name(table.name)}
 
-    def _spelled(self, unit: UnitPath) -> str:
+    def _spelled_name(self, unit: UnitPath) -> str:
         target = self.policy.table(unit.table)
         column = None if target is None else target.column(unit.there)
         if column is None:
@@ -161,7 +161,7 @@ class _SyntheticTables:
         most = min(table.rows_per_unit or 1, _MAX_ROWS_PER_PERSON)
         return 1 + _numbers(f"{table.name}/rows", owners, most)
 
-    def _drawn(self, table: Table, column: Column, count: int) -> list[Any]:
+    def _draw_values(self, table: Table, column: Column, count: int) -> list[Any]:
         seed = f"{table.name}/{column.name}"
         if isinstance(column.values, Reference):
             referenced = self.policy.table(column.values.table)
@@ -169,15 +169,15 @@ class _SyntheticTables:
             if referenced is not None and (declared := referenced.column(name)) is not None:
                 name = declared.name
             values = self.made[fold_name(column.values.table)].column(name).to_pylist()
-            return [values[place] for place in _skewed(seed, count, len(values)).tolist()]
+            return [values[index] for index in _skewed_indices(seed, count, len(values)).tolist()]
         if column.values:
-            stored = [_stored(column, value) for value in column.values]
-            return [stored[place] for place in _skewed(seed, count, len(stored)).tolist()]
+            stored = [_stored_value(column, value) for value in column.values]
+            return [stored[index] for index in _skewed_indices(seed, count, len(stored)).tolist()]
         if column.grid is not None:
             grid = column.grid
-            steps = grid.least + _skewed(seed, count, min(grid.greatest - grid.least + 1, 1 << 62))
+            steps = grid.least + _skewed_indices(seed, count, min(grid.greatest - grid.least + 1, 1 << 62))
             return [_from_steps(column, step) for step in steps.tolist()]
-        return [_nth_value(column, place) for place in _skewed(seed, count, _TEXT_KEYS).tolist()]
+        return [_nth_value(column, index) for index in _skewed_indices(seed, count, _TEXT_KEYS).tolist()]
 
 
 def _numbers(seed: str, count: int, below: int) -> Places:
@@ -186,7 +186,7 @@ def _numbers(seed: str, count: int, below: int) -> Places:
     return (np.frombuffer(digest, dtype="<u8") % np.uint64(below)).astype(np.int64)
 
 
-def _skewed(seed: str, count: int, below: int) -> Places:
+def _skewed_indices(seed: str, count: int, below: int) -> Places:
     """Return numbers of which small ones are more frequent, as in real data: the least of two."""
     return np.minimum(_numbers(f"{seed}/a", count, below), _numbers(f"{seed}/b", count, below))
 
@@ -208,7 +208,7 @@ def _from_steps(column: Column, step: int) -> Any:
 def _nth_value(column: Column, place: int) -> Any:
     """Return a value of a column without bounds; those of different places differ where the column has so many."""
     if isinstance(column.values, tuple) and column.values:
-        return _stored(column, column.values[place % len(column.values)])
+        return _stored_value(column, column.values[place % len(column.values)])
     if column.grid is not None:
         return _from_steps(column, column.grid.least + place % (column.grid.greatest - column.grid.least + 1))
     match column.type:
@@ -231,10 +231,10 @@ def _running(column: Column, place: int) -> Any:
     return _nth_value(column, place)
 
 
-def _converted(column: Column, value: Any) -> Any:
+def _convert_key(column: Column, value: Any) -> Any:
     """Return a key in the type of the column that refers to it."""
     return str(value) if column.type is ColumnType.TEXT else value
 
 
-def _stored(column: Column, value: Value) -> Any:
+def _stored_value(column: Column, value: Value) -> Any:
     return float(position(value)) if column.type is ColumnType.DECIMAL else value

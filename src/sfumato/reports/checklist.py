@@ -14,7 +14,7 @@ from sfumato.policy.policy import Policy, RowUnit
 
 TOP, MIDDLE, BOTTOM = "top: the guarantee", "middle: algorithms", "bottom: the system around it"
 """Levels of the pyramid: parameters and unit; algorithms, utility and bias; security, trust and data collection."""
-ENFORCED, OWNER, OPEN = "enforced", "depends on the owner", "not covered"
+ENFORCED_BY_SFUMATO, OWNER, OPEN = "enforced", "depends on the owner", "not covered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,14 @@ def checklist(policy: Policy) -> Iterator[ChecklistItem]:
         TOP,
         "privacy parameters",
         "Which ε and δ hold for all releases together?",
-        ENFORCED if every is None else OPEN,
+        ENFORCED_BY_SFUMATO if every is None else OPEN,
         str(total) if every is None else unlimited_text(total, every),
     )
     yield ChecklistItem(
         TOP,
         "variant of the definition",
         "Which definition holds, and which databases count as neighbours?",
-        ENFORCED,
+        ENFORCED_BY_SFUMATO,
         f"{'(ε, δ)' if policy.budget.delta else 'Pure ε'}-differential privacy; neighbours: {policy.neighbours.value}.",
     )
     yield ChecklistItem(
@@ -69,14 +69,14 @@ def checklist(policy: Policy) -> Iterator[ChecklistItem]:
         TOP,
         "contribution bounds",
         "Is the contribution of each unit bounded?",
-        ENFORCED,
+        ENFORCED_BY_SFUMATO,
         "Extra rows are dropped at registration, and values are clipped to declared bounds in every statement.",
     )
     yield ChecklistItem(
         TOP,
         "composition",
         "Are all releases counted, also adaptive ones?",
-        ENFORCED,
+        ENFORCED_BY_SFUMATO,
         "Each charge is durable in the ledger before data is read; a filter refuses what would exceed the budget.",
     )
     yield ChecklistItem(
@@ -90,35 +90,35 @@ def checklist(policy: Policy) -> Iterator[ChecklistItem]:
         MIDDLE,
         "correctness of mechanisms",
         "Are mechanisms proved and tested?",
-        ENFORCED,
+        ENFORCED_BY_SFUMATO,
         "Each mechanism has a written proof. Tests compare exact distributions. No independent review yet.",
     )
     yield ChecklistItem(
         MIDDLE,
         "floating point",
         "Is noise protected against floating-point attacks?",
-        ENFORCED,
+        ENFORCED_BY_SFUMATO,
         "Sums are integers on a public grid, and samplers are exact.",
     )
     yield ChecklistItem(
         MIDDLE,
         "randomness",
         "Is the random source cryptographic?",
-        ENFORCED,
+        ENFORCED_BY_SFUMATO,
         "AES-256-CTR, seeded by the operating system, without a seed parameter.",
     )
     yield ChecklistItem(
         MIDDLE,
         "group keys",
         "Can the presence of a group reveal a person?",
-        ENFORCED,
+        ENFORCED_BY_SFUMATO,
         "Keys are declared, or selected privately at a delta that the quote states.",
     )
     yield ChecklistItem(
         MIDDLE,
         "utility",
         "Do releases state their error?",
-        ENFORCED,
+        ENFORCED_BY_SFUMATO,
         "Each number has an interval. Bias from bounds is estimated where budget.truncation pays for it.",
     )
     yield ChecklistItem(
@@ -139,7 +139,7 @@ def checklist(policy: Policy) -> Iterator[ChecklistItem]:
         BOTTOM,
         "timing",
         "Are response times independent of the data?",
-        OPEN if policy.padding is None else ENFORCED,
+        OPEN if policy.padding is None else ENFORCED_BY_SFUMATO,
         "No padding is set."
         if policy.padding is None
         else f"A server answers at multiples of {policy.padding} seconds.",
@@ -148,14 +148,14 @@ def checklist(policy: Policy) -> Iterator[ChecklistItem]:
         BOTTOM,
         "side channels of messages",
         "Do errors, prices or plans depend on the data?",
-        ENFORCED,
+        ENFORCED_BY_SFUMATO,
         "Acceptance and price depend on text, policy, public tables and ledger only.",
     )
     yield ChecklistItem(
         BOTTOM,
         "access control",
         "Is access authenticated and limited?",
-        ENFORCED,
+        ENFORCED_BY_SFUMATO,
         f"{len(policy.analysts)} analyst accounts with budgets. A server asks for tokens, which can be revoked.",
     )
     yield ChecklistItem(

@@ -39,7 +39,7 @@ td:last-child { overflow-wrap: anywhere; }
   tr { break-inside: avoid; }
 }
 """
-SIGNED = "name, date, signature"
+SIGNATURE_LINE = "name, date, signature"
 DETAILS = "Details"
 
 
@@ -69,7 +69,7 @@ def _block_html(block: ReportBlock) -> str:
             head = _row_html("th", headings, numbers) if any(headings) else ""
             return f"<table>{head}{''.join(_row_html('td', row, numbers) for row in rows)}</table>\n"
         case SignatureLines(roles):
-            return "".join(f'<div class="signature">{for_html(role)}: {SIGNED}</div>\n' for role in roles)
+            return "".join(f'<div class="signature">{for_html(role)}: {SIGNATURE_LINE}</div>\n' for role in roles)
         case _:
             assert_never(block)
 
@@ -105,7 +105,7 @@ def _block_markdown(block: ReportBlock) -> str:
             cells = [[for_markdown(cell) for cell in row] for row in (headings, *rows)]
             return "\n".join(f"| {' | '.join(row)} |" for row in (cells[0], rule, *cells[1:]))
         case SignatureLines(roles):
-            return "\n\n".join(f"{for_markdown(role)}: {SIGNED} \\_\\_\\_\\_\\_\\_\\_\\_" for role in roles)
+            return "\n\n".join(f"{for_markdown(role)}: {SIGNATURE_LINE} \\_\\_\\_\\_\\_\\_\\_\\_" for role in roles)
         case _:
             assert_never(block)
 
@@ -136,7 +136,7 @@ def _document(report: ReportDocument) -> dict[str, object]:
     return {
         "title": report.title,
         "subtitle": report.subtitle,
-        "signed": SIGNED,
+        "signed": SIGNATURE_LINE,
         "heading": DETAILS,
         "summary": sections(report.summary),
         "details": sections(report.details),

@@ -85,7 +85,7 @@ def summary_sections(policy: Policy) -> Iterator[ReportSection]:
         ),
     )
     yield ReportSection("For how long", (Paragraph(_lifetime(policy, total)),))
-    yield ReportSection("What sfumato trusts and cannot check", (BulletList(tuple(_believed(policy))),))
+    yield ReportSection("What sfumato trusts and cannot check", (BulletList(tuple(_believed_promises(policy))),))
 
 
 def _promise(policy: Policy, total: PrivacyLoss) -> str:
@@ -120,8 +120,8 @@ def _reading(policy: Policy, total: PrivacyLoss) -> str:
     delta = (
         "δ is 0: the promise has no exception."
         if not total.delta
-        else f"This includes δ = {round_up(total.delta)}, about 1 in {int(1 / total.delta):,}: by so much the chance "
-        "of anything that an attacker could achieve may rise beyond what ε allows."
+        else f"This includes δ = {round_up(total.delta)}, about 1 in {int(1 / total.delta):,}. An attacker's chance "
+        "of success may be larger by δ than what ε allows."
     )
     every = policy.budget.every
     scope = "the whole budget" if every is None else f"one {every}"
@@ -166,7 +166,7 @@ def _lifetime(policy: Policy, total: PrivacyLoss) -> str:
     )
 
 
-def _believed(policy: Policy) -> Iterator[str]:
+def _believed_promises(policy: Policy) -> Iterator[str]:
     yield "The policy must name people correctly. Two identifiers of one person count as two people."
     if public := ", ".join(table.name for table in policy.tables if table.public):
         yield f"Public tables must contain no personal data. Their rows are shown as they are: {public}."

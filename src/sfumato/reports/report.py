@@ -29,7 +29,7 @@ from sfumato.reports.document import DataTable, Paragraph, ReportBlock, ReportDo
 from sfumato.reports.promise import detail_sections, percent_up, summary_sections
 
 _VERSION = version("sfumato")
-_GRANTED = (RequestState.APPROVED, RequestState.USED)
+_GRANTED_STATES = (RequestState.APPROVED, RequestState.USED)
 ROLES = ("Data owner", "Data protection officer, ethics board or works council")
 
 
@@ -50,7 +50,7 @@ def _report(policy: Policy, accounts: Accounts, questions: bool, now: datetime) 
     sign = ReportSection("Signatures", (SignatureLines(ROLES),))
     details = [
         *detail_sections(policy),
-        *_answered(policy, accounts, entries, questions),
+        *_answered_sections(policy, accounts, entries, questions),
         _ledger(policy, accounts, verified),
     ]
     details += [_versions(policy, entries), _limits(policy)]
@@ -78,7 +78,7 @@ def _so_far(accounts: Accounts, entries: Sequence[Entry], verified: Verified | N
     )
 
 
-def _answered(
+def _answered_sections(
     policy: Policy, accounts: Accounts, entries: Sequence[Entry], with_texts: bool
 ) -> Iterator[ReportSection]:
     note = Paragraph(
@@ -114,7 +114,7 @@ def _answered(
             )
         )
     yield ReportSection("What was answered", tuple(blocks))
-    if granted := [request for request in accounts.requests() if request.loss and request.state in _GRANTED]:
+    if granted := [request for request in accounts.requests() if request.loss and request.state in _GRANTED_STATES]:
         yield _exceptions(granted)
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sfumato.database import Database
 from sfumato.errors import BadParameter, WrongKey, quote_value
-from sfumato.ledger.history import HISTORY_PAGE
+from sfumato.ledger.history import HISTORY_PAGE_ENTRIES
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.planning.quote import Quote
 from sfumato.policy.accounts import account_of
@@ -85,7 +85,7 @@ class SealedDatabase:
         """Return the total, spent and remaining budget of this account."""
         return self._database.budget()
 
-    def history(self, limit: object = HISTORY_PAGE, before: object = None) -> tuple[Entry, ...]:
+    def history(self, limit: object = HISTORY_PAGE_ENTRIES, before: object = None) -> tuple[Entry, ...]:
         """Return the charges of this account, newest first, including those for padded sizes."""
         return self._database.history(limit, before)
 

@@ -13,7 +13,7 @@ from sfumato.engines.engine import Limits
 from sfumato.engines.time_limit import MAX_PUBLIC_RESULT_CHARS, MAX_PUBLIC_RESULT_ROWS, TimeLimit, too_long_an_answer
 from sfumato.errors import EngineFailed
 
-_INHERITED: list[duckdb.DuckDBPyConnection] = []
+_INHERITED_CONNECTIONS: list[duckdb.DuckDBPyConnection] = []
 """Connections of a parent process: their threads do not exist here, so closing one could block forever."""
 
 
@@ -48,7 +48,7 @@ class FreeReader:
 
     def _cursor(self) -> duckdb.DuckDBPyConnection:
         if os.getpid() != self._process:
-            _INHERITED.append(self._connection)
+            _INHERITED_CONNECTIONS.append(self._connection)
             self._open()
         try:
             with self._lock:

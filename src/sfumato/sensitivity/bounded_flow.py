@@ -33,7 +33,9 @@ class OwnerPairs:
 
     def __post_init__(self) -> None:
         sizes = {len(self.first), len(self.second), len(self.amounts)}
-        if len(sizes) > 1 or any(len(one) and int(one.min()) < 0 for one in (self.first, self.second, self.amounts)):
+        if len(sizes) > 1 or any(
+            len(array) and int(array.min()) < 0 for array in (self.first, self.second, self.amounts)
+        ):
             raise AssertionError("each pair has two owners and an amount, and none is negative")
 
     @property
@@ -57,7 +59,7 @@ def doubled_flow(pairs: OwnerPairs, bound: int) -> int:
     amounts = np.minimum(pairs.amounts, bound)
     ends = (first, second + (0 if pairs.same_kind else int(first.max(initial=-1)) + 1))
     alone = (first == second) if pairs.same_kind else np.zeros(len(first), dtype=bool)
-    people = 1 + max((int(one.max(initial=-1)) for one in ends), default=-1)
+    people = 1 + max((int(end.max(initial=-1)) for end in ends), default=-1)
     shares = np.zeros(people, dtype=np.int64)
     np.add.at(shares, ends[0], amounts)
     np.add.at(shares, ends[1][~alone], amounts[~alone])

@@ -210,7 +210,7 @@ def _as_integers(values: object) -> npt.NDArray[Any]:
 
 def _bad_integers() -> BadParameter:
     return BadParameter(
-        "What was given is not a table of integers.",
-        "Contributions are clipped after they were brought to the grid.",
+        "The contributions are not a table of integers.",
+        "They are clipped as integers on the grid.",
         "Call to_grid first; give an integer array, one row per unit.",
     )

@@ -43,9 +43,9 @@ class ScaledVariance:
         moved = min(distance, size - 1)
         # one who is kept moves from where they are, after the largest others went to the low end
         total, top = sum(ordered), sum(ordered[size - moved :])
-        for place, value in enumerate(ordered):
+        for index, value in enumerate(ordered):
             # one among the largest stays, and the next largest goes instead
-            gone = top if place < size - moved else top - value + ordered[size - moved - 1]
+            gone = top if index < size - moved else top - value + ordered[size - moved - 1]
             others = total - value - gone + moved * self.low
             best = max(best, *(abs(self._move(size, others, value, to)) for to in self._extreme_points(size, others)))
         if distance:  # one who was replaced stood at any place, and moves to any other
@@ -64,4 +64,4 @@ class ScaledVariance:
         """Give the places where a parabola over [low, high] is largest or smallest: its ends, and around its vertex."""
         yield from (self.low, self.high)
         vertex = others // (size - 1)
-        yield from (min(max(place, self.low), self.high) for place in (vertex, vertex + 1))
+        yield from (min(max(point, self.low), self.high) for point in (vertex, vertex + 1))

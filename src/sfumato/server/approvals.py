@@ -24,10 +24,10 @@ _DIGITS = 18
 
 Decision = Callable[[Requests, int, str], BudgetRequest]
 DECISIONS: Mapping[str, Decision] = {
-    "reply": lambda requests, place, text: requests.reply(place, text),
-    "approve": lambda requests, place, text: requests.approve(place, text),
-    "decline": lambda requests, place, text: requests.decline(place, text),
-    "withdraw": lambda requests, place, _text: requests.withdraw(place),
+    "reply": lambda requests, sequence, text: requests.reply(sequence, text),
+    "approve": lambda requests, sequence, text: requests.approve(sequence, text),
+    "decline": lambda requests, sequence, text: requests.decline(sequence, text),
+    "withdraw": lambda requests, sequence, _text: requests.withdraw(sequence),
 }
 """What can be done with a request, by the last word of the path."""
 OWNERS_DECISIONS = frozenset({"approve", "decline"})
@@ -37,7 +37,7 @@ async def listed(request: Request) -> Response:
     """List the requests of this account, newest first; all of them for the owner."""
     caller, gate = caller_of(request), gate_of(request)
     found = await gate.serve(caller, "requests", lambda database: database.requests.list(MAX_LISTED_REQUESTS))
-    return json_reply([request_document(one, gate.round_time) for one in found])
+    return json_reply([request_document(row, gate.round_time) for row in found])
 
 
 async def filed(request: Request) -> Response:

@@ -147,7 +147,7 @@ class _Log:
         """Add a line; say whether it could be written."""
         with self._writing:
             try:
-                return os.write(self._opened(), line) == len(line)
+                return os.write(self._open_file(), line) == len(line)
             except OSError:
                 self._let_go()  # the system's words hold the path
                 return False
@@ -157,7 +157,7 @@ class _Log:
         with self._writing:
             self._let_go()
 
-    def _opened(self) -> int:
+    def _open_file(self) -> int:
         if self._descriptor >= 0:
             status = os.fstat(self._descriptor)
             if status.st_nlink and status.st_size < self._max_bytes and _inode(self._path) == self._inode:

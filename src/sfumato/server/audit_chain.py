@@ -83,17 +83,17 @@ def verify_audit(path: Path) -> VerifiedAudit:
     files = [path.with_name(f"{path.name}.{number}") for number in range(1, _set_aside(path) + 1)]
     head, sequence, lines = NO_LINE, 0, 0
     for line in (line for file in (*files, path) if file.exists() for line in _lines(file)):
-        found = _parsed(line)
+        found = _parse_line(line)
         chained = "previous" in found
         if chained and (found["previous"] != head or found.get("sequence") != sequence + 1):
-            raise _damaged(lines + 1)
+            raise _audit_damaged(lines + 1)
         if not chained and sequence and found:
-            raise _damaged(lines + 1)  # an incomplete line, which a crash leaves, is no entry and is in the chain
+            raise _audit_damaged(lines + 1)  # an incomplete line, which a crash leaves, is no entry and is in the chain
         head, sequence, lines = _hash(line), sequence + chained, lines + 1
     return VerifiedAudit(lines, head)
 
 
-def _damaged(line: int) -> AuditDamaged:
+def _audit_damaged(line: int) -> AuditDamaged:
     return AuditDamaged(
         f"Line {line:,} of the audit log does not follow from the line before it.",
         "A line was changed, removed or inserted.",
@@ -107,7 +107,7 @@ def _lines(path: Path) -> Iterator[bytes]:
             yield line.removesuffix(b"\n")
 
 
-def _parsed(line: bytes) -> dict[str, object]:
+def _parse_line(line: bytes) -> dict[str, object]:
     try:
         found = json.loads(line)
     except ValueError:
@@ -125,7 +125,7 @@ def _end_of(descriptor: int, size: int) -> tuple[str, int, bytes]:
     if not tail:
         return NO_LINE, 0, b""
     lines = tail.removesuffix(b"\n").split(b"\n")
-    sequences = (_parsed(line).get("sequence") for line in reversed(lines))
+    sequences = (_parse_line(line).get("sequence") for line in reversed(lines))
     sequence = next((found for found in sequences if isinstance(found, int)), 0)
     return _hash(lines[-1]), sequence, b"" if tail.endswith(b"\n") else b"\n"
 

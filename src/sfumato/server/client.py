@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 from sfumato.errors import BadParameter, Interface, LedgerUnavailable, quote_value
 from sfumato.exact import integer, typed_rational, typed_share
 from sfumato.ledger.budget import budget_of_cohort
-from sfumato.ledger.history import HISTORY_PAGE, page_of
+from sfumato.ledger.history import HISTORY_PAGE_ENTRIES, page_of
 from sfumato.ledger.ledger import Budget, Entry
 from sfumato.planning.margin_targets import margin_text
 from sfumato.planning.quote import Quote
@@ -125,7 +125,7 @@ class RemoteDatabase:
         if weights is not None:
             asked["weights"] = list(map(str, weights))
         if within is not None:
-            asked["within"] = [None if one is None else _margins(one) for one in within]
+            asked["within"] = [None if target is None else _margins(target) for target in within]
         headers = {"Idempotency-Key": _attempt(key)}
 
         def again(place: int, level: Fraction) -> Mapping[str, Any]:
@@ -135,7 +135,7 @@ class RemoteDatabase:
             return found
 
         documents = self._fetch("POST", "/ask_all", asked, headers)
-        return [answer_of(document, partial(again, place)) for place, document in enumerate(documents)]
+        return [answer_of(document, partial(again, index)) for index, document in enumerate(documents)]
 
     def explain(
         self,
@@ -167,7 +167,7 @@ class RemoteDatabase:
         found = budget_of(self._fetch("GET", "/budget"))
         return found if cohort is None else budget_of_cohort(found, cohort)
 
-    def history(self, limit: object = HISTORY_PAGE, before: object = None) -> tuple[Entry, ...]:
+    def history(self, limit: object = HISTORY_PAGE_ENTRIES, before: object = None) -> tuple[Entry, ...]:
         """Return the charges of this account, newest first; `reopen` has the answers.
 
         At most `limit` entries; `before` is the sequence of an entry, and only older ones are returned.
@@ -217,7 +217,7 @@ class RemoteDatabase:
         headers = {"Authorization": f"Bearer {self._token}", SPEAKER: Interface.PYTHON.value, **(more or {})}
         if content is not None:
             headers["Content-Type"] = "application/json"
-        status, reply = self._exchanged(method, path, content, headers)
+        status, reply = self._exchange(method, path, content, headers)
         try:
             document = json.loads(reply)
         except (ValueError, RecursionError):
@@ -228,11 +228,11 @@ class RemoteDatabase:
             raise refusal_of(document)
         raise _lost(self._place)
 
-    def _exchanged(self, method: str, path: str, content: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
+    def _exchange(self, method: str, path: str, content: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
         """Send and receive; a connection that was closed meanwhile is opened once more."""
         for last in (False, True):
             try:
-                connection = self._connected()
+                connection = self._connect()
                 connection.request(method, self._root + path, content, headers)
                 reply = connection.getresponse()
                 return reply.status, reply.read(_MAX_REPLY_BYTES)
@@ -242,7 +242,7 @@ class RemoteDatabase:
                     break
         raise _lost(self._place)
 
-    def _connected(self) -> http.client.HTTPConnection:
+    def _connect(self) -> http.client.HTTPConnection:
         connection: http.client.HTTPConnection | None = getattr(self._connections, "one", None)
         if connection is None:
             if self._context is None:

@@ -119,11 +119,12 @@ def serve_datasets(
     limits = gate_limits(settings)
     threads = limits.make_threads()
     return tuple(
-        _served(dataset, grants[dataset.path], limits, threads, tls, copies, len(opened) > 1) for dataset in opened
+        _serve_dataset(dataset, grants[dataset.path], limits, threads, tls, copies, len(opened) > 1)
+        for dataset in opened
     )
 
 
-def _served(
+def _serve_dataset(
     dataset: OpenDataset,
     grants: Grants,
     limits: GateLimits,
@@ -180,7 +181,9 @@ def root_router(datasets: Sequence[ServedDataset]) -> Router:
         """Tell whether every dataset can answer questions now: 200 or 503, and which checks hold."""
         found = await asyncio.gather(*(dataset.gate.check_ready() for dataset in datasets))
         by_name = {dataset.name: checks for dataset, checks in zip(datasets, found, strict=True)}
-        checks = {name: all(one.get(name, True) for one in found) for one in found for name in one}
+        checks = {
+            name: all(dataset_checks.get(name, True) for dataset_checks in found) for facts in found for name in facts
+        }
         holds = all(checks.values())
         document = {"status": "ready" if holds else "not ready", "checks": checks, "datasets": by_name}
         return json_reply(document, 200 if holds else 503)

@@ -40,7 +40,7 @@ def accepted_format(accept: str) -> str:
     best, found = 0.0, "json"
     for written in accept.split(",")[:_MAX_RANGES]:
         media, *parameters = [part.strip().lower() for part in written.split(";")]
-        weight = next((_weight(one[2:]) for one in parameters if one.startswith("q=")), 1.0)
+        weight = next((_weight(parameter[2:]) for parameter in parameters if parameter.startswith("q=")), 1.0)
         if media in _FORM_OF and weight > best:
             best, found = weight, _FORM_OF[media]
     return found

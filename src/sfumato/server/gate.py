@@ -22,7 +22,7 @@ from typing import TypeVar, overload
 from sfumato.caches import SizedCache
 from sfumato.database import Database
 from sfumato.errors import Busy, NotGranted, Refusal, StillAnswering, Stopping
-from sfumato.ledger.history import HISTORY_PAGE
+from sfumato.ledger.history import HISTORY_PAGE_ENTRIES
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.planning.quote import Quote
 from sfumato.planning.refinement_offer import RefinementOffer, explain_with_offer
@@ -170,7 +170,7 @@ class Gateway:
         ask = partial(database.ask, sql, key=key, progress=None, **price)
 
         def open_release() -> RenderedAnswer[T]:
-            release = self._kept(check_public_rows(ask()), caller, request_digest)
+            release = self._keep_answer(check_public_rows(ask()), caller, request_digest)
             return RenderedAnswer(release, render)
 
         def repeat() -> RenderedAnswer[T] | None:
@@ -178,9 +178,9 @@ class Gateway:
             return None if release is None else RenderedAnswer(replace(release, repeated=True), render)
 
         known = repeat if remembered and self._answers.get(question) is not None else None
-        return (await self._served(caller, "ask", open_release, True, known)).take()
+        return (await self._serve(caller, "ask", open_release, True, known)).take()
 
-    def _kept(self, release: Release, caller: Caller, request_digest: bytes) -> Release:
+    def _keep_answer(self, release: Release, caller: Caller, request_digest: bytes) -> Release:
         """Keep an answer at hand: the ledger has it, so that the same question is the same release, at no cost."""
         key = (caller.view, release.receipt.version, request_digest)
         if release.event is not None and self._answers.get(key) is None:
@@ -199,7 +199,7 @@ class Gateway:
     ) -> T:
         """Answer several questions as one charge, or refuse all of them: as `Database.ask_all` does."""
         ask = partial(self.database(caller).ask_all, questions, key=key, progress=None, **price)
-        answers = await self._served(
+        answers = await self._serve(
             caller, "ask_all", lambda: RenderedAnswer([check_public_rows(release) for release in ask()], render), True
         )
         return answers.take()
@@ -217,20 +217,20 @@ class Gateway:
 
     async def explain(self, caller: Caller, sql: str, **price: object) -> Quote:
         """Return the price and the margins of a question; free."""
-        return await self._served(caller, "explain", partial(self.database(caller).explain, sql, **price))
+        return await self._serve(caller, "explain", partial(self.database(caller).explain, sql, **price))
 
     async def offer(self, caller: Caller, sql: str, **price: object) -> tuple[Quote, RefinementOffer | None]:
         """Return the same with what a finer answer costs more, where this one is free."""
         found = partial(explain_with_offer, self.database(caller).explain, sql, **price)
-        return await self._served(caller, "explain", found)
+        return await self._serve(caller, "explain", found)
 
     async def budget(self, caller: Caller) -> Budget:
         """Return the total, spent and remaining budget of the caller's account."""
-        return await self._served(caller, "budget", self.database(caller).budget)
+        return await self._serve(caller, "budget", self.database(caller).budget)
 
     @overload
     async def history(
-        self, caller: Caller, limit: object = HISTORY_PAGE, before: object = None
+        self, caller: Caller, limit: object = HISTORY_PAGE_ENTRIES, before: object = None
     ) -> tuple[Entry, ...]: ...
     @overload
     async def history(
@@ -239,7 +239,7 @@ class Gateway:
     async def history(
         self,
         caller: Caller,
-        limit: object = HISTORY_PAGE,
+        limit: object = HISTORY_PAGE_ENTRIES,
         before: object = None,
         render: Callable[[tuple[Entry, ...]], T] | None = None,
     ) -> T | tuple[Entry, ...]:
@@ -250,12 +250,12 @@ class Gateway:
             rounded = tuple(replace(entry, time=self._padding.round_time(entry.time)) for entry in entries)
             return RenderedAnswer(rounded, render or render_unchanged)
 
-        return (await self._served(caller, "history", page)).take()
+        return (await self._serve(caller, "history", page)).take()
 
     async def serve(self, caller: Caller, verb: str, work: Callable[[Database], T], charged: bool = False) -> T:
         """Do something with the caller's database in a thread, like every other request."""
         database = self.database(caller)
-        return await self._served(caller, verb, lambda: work(database), charged)
+        return await self._serve(caller, verb, lambda: work(database), charged)
 
     def round_time(self, time: datetime) -> datetime:
         """Return a time as analysts may see it: with padding, a multiple of the quantum."""
@@ -263,7 +263,7 @@ class Gateway:
 
     async def entry(self, caller: Caller, receipt: str) -> Entry | None:
         """Return the charge of the caller's account that a receipt belongs to; None where another account paid."""
-        entry = await self._served(caller, "history", partial(self.database(caller).entry, receipt))
+        entry = await self._serve(caller, "history", partial(self.database(caller).entry, receipt))
         return None if entry is None else replace(entry, time=self._padding.round_time(entry.time))
 
     @overload
@@ -277,44 +277,44 @@ class Gateway:
         def reopen() -> RenderedAnswer[T | Release]:
             return RenderedAnswer(database.reopen(receipt), render or render_unchanged)
 
-        return (await self._served(caller, "release", reopen)).take()
+        return (await self._serve(caller, "release", reopen)).take()
 
     async def verify(self, caller: Caller) -> Verified:
         """Have the second reader go through the ledger; the owner's alone."""
         if caller.account:
             raise NotGranted()
-        return await self._served(caller, "verify", self._handles.owner.verify)
+        return await self._serve(caller, "verify", self._handles.owner.verify)
 
     async def accounts(self, caller: Caller) -> tuple[AccountState, ...]:
         """Return every account with its budget; the owner's alone."""
         if caller.account:
             raise NotGranted()
         owner = self._handles.owner
-        return await self._served(caller, "accounts", lambda: account_states(owner))
+        return await self._serve(caller, "accounts", lambda: account_states(owner))
 
     async def snapshot(self, caller: Caller) -> tuple[str, bool]:
         """Return the data's version, and whether the source has changed since; the owner's alone."""
         if caller.account:
             raise NotGranted()
         owner = self._handles.owner
-        return await self._served(caller, "snapshot", lambda: (owner.version, owner.source_changed()))
+        return await self._serve(caller, "snapshot", lambda: (owner.version, owner.source_changed()))
 
     async def work(self, caller: Caller, work: Callable[[], T]) -> T:
         """Do something for a caller in a thread: it asks nothing of the dataset, and is neither padded nor recorded."""
-        with self._counted() as handles:
+        with self._count_request() as handles:
             return await self._in_thread(caller.holder, work, False, handles)
 
     async def check_ready(self) -> dict[str, bool]:
         """Return the checks of a load balancer, by name; no account is involved."""
         if self._stopping or self.readiness is None:
             return {"running": not self._stopping}
-        with self._counted() as handles:
+        with self._count_request() as handles:
             return await self._in_thread(_OPERATOR, self.readiness.checks, False, handles)
 
     async def render_metrics(self, load: dict[str, int]) -> bytes:
         """Return the page of metrics, for the operator."""
         checks = await self.check_ready()
-        with self._counted() as handles:
+        with self._count_request() as handles:
             ledger = handles.owner.payer.ledger
             budgets = await self._in_thread(_OPERATOR, ledger.budgets, False, handles)
         return self.audit.metrics.render(budgets, checks, {"requests_in_progress": self._threads.in_flight, **load})
@@ -367,7 +367,7 @@ class Gateway:
             self.audit.close()
         return not late
 
-    async def _served(
+    async def _serve(
         self,
         caller: Caller,
         verb: str,
@@ -380,7 +380,7 @@ class Gateway:
         Where it seems to be known already, a thread for what is free looks first whether it still is.
         """
         begun = monotonic()
-        with self._counted() as handles, request_span(verb, caller.channel) as note_outcome:
+        with self._count_request() as handles, request_span(verb, caller.channel) as note_outcome:
             try:
                 return await self._served_now(caller, verb, action, charged, known, handles)
             except Refusal as refusal:
@@ -390,7 +390,7 @@ class Gateway:
                 self.audit.metrics.observe(verb, monotonic() - begun)
 
     @contextmanager
-    def _counted(self) -> Iterator[DatabaseHandles]:
+    def _count_request(self) -> Iterator[DatabaseHandles]:
         """Count a request that a stopping server lets finish, and keep its handles open."""
         self._threads.in_flight += 1
         handles = self._handles

@@ -120,14 +120,14 @@ class Grants:
         _check_label(label)
         self._store.create(self._new_secret)
         access = self._current()
-        others = [one for one in access.grants.values() if (one.account, one.person) == (account, person)]
-        if len([one for one in others if one.label != label]) >= MAX_GRANTS_PER_PERSON:
+        others = [grant for grant in access.grants.values() if (grant.account, grant.person) == (account, person)]
+        if len([other for other in others if other.label != label]) >= MAX_GRANTS_PER_PERSON:
             raise BadParameter(
                 f"{quote_value(name)} has {MAX_GRANTS_PER_PERSON} tokens.",
                 "One person may have no more of them.",
                 "Revoke one that is no longer used, or name the one to replace.",
             )
-        credentials = Secrets(self._drawn(_TOKEN_CHARS), self._drawn(_PASSWORD_CHARS))
+        credentials = Secrets(self._draw_token(_TOKEN_CHARS), self._draw_token(_PASSWORD_CHARS))
         now = self._clock()
         self._store.put_grant(
             Grant(
@@ -135,7 +135,7 @@ class Grants:
                 read_exactly(self._source, 16).hex(),
                 _digest(access.secret, credentials.token),
                 make_verifier(credentials.password, salt_of(access.secret, account)),
-                _written(now),
+                _time_text(now),
                 label,
                 person,
                 min(
@@ -153,11 +153,13 @@ class Grants:
         self._store.create(self._new_secret)
         account, person = self._named_pair(name)
         found = [
-            one.id
-            for one in self._current().grants.values()
-            if (one.account, one.person) == (account, person) and label in (None, one.label)
+            grant.id
+            for grant in self._current().grants.values()
+            if (grant.account, grant.person) == (account, person) and label in (None, grant.label)
         ]
-        sessions = [one.key for one in self.sessions() if (one.account, one.person) == (account, person)]
+        sessions = [
+            session.key for session in self.sessions() if (session.account, session.person) == (account, person)
+        ]
         if label is None:
             self._store.remove_sessions(sessions)
         return bool(self._store.remove_grants(found)) or (label is None and bool(sessions))
@@ -220,7 +222,7 @@ class Grants:
 
     def of_person(self, grant: Grant) -> tuple[Grant, ...]:
         """Return the grants of the person whom a grant belongs to."""
-        return tuple(one for one in self.all() if (one.account, one.person) == (grant.account, grant.person))
+        return tuple(other for other in self.all() if (other.account, other.person) == (grant.account, grant.person))
 
     def exists(self) -> bool:
         """Whether anything was ever granted."""
@@ -247,7 +249,7 @@ class Grants:
             session.key,
             "",
             None,
-            _written(session.began),
+            _time_text(session.began),
             "",
             session.person,
             session.expires,
@@ -313,7 +315,7 @@ class Grants:
         roles = None if claimed is None or not account else claimed_roles(self._policy, account, claimed)
         if roles == ():
             return None
-        who = account, f"identity {name}", "", None, _written(since), "", person, expires
+        who = account, f"identity {name}", "", None, _time_text(since), "", person, expires
         grant = Grant(*who, kind=GrantKind.IDENTITY, roles=roles, identity=identity)
         return grant if self._counts(grant) else None
 
@@ -351,7 +353,7 @@ class Grants:
             return grant.kind is GrantKind.TOKEN or policy.identity is None or policy.identity.roles is None
         return bool(claimed_roles(policy, account, grant.roles))
 
-    def _drawn(self, length: int) -> str:
+    def _draw_token(self, length: int) -> str:
         return "".join(_ALPHABET[byte & 63] for byte in read_exactly(self._source, length))
 
     def _new_secret(self) -> bytes:
@@ -403,7 +405,7 @@ def _digest(secret: bytes, token: str) -> str:
     return hmac.new(secret, b"token " + token.encode("utf-8", "surrogatepass"), "sha256").hexdigest()
 
 
-def _written(seconds: float) -> str:
+def _time_text(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 

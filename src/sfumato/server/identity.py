@@ -141,8 +141,8 @@ class IdentityProvider:
 
     def begin(self, redirect: str) -> tuple[LoginFlow, str]:
         """Begin a log-in, and return it with the provider's address to go to."""
-        begun = f"{_drawn(self._source)}.{int(self._clock())}"
-        flow = self._flow(f"{begun}.{self._derived('state', begun, redirect)}", redirect)
+        begun = f"{_draw_token(self._source)}.{int(self._clock())}"
+        flow = self._flow(f"{begun}.{self._derive_secret('state', begun, redirect)}", redirect)
         challenge = urlsafe_b64encode(sha256(flow.verifier.encode()).digest()).rstrip(b"=").decode()
         query = {
             "response_type": "code",
@@ -164,7 +164,7 @@ class IdentityProvider:
         """
         begun, _, seal = state.rpartition(".")
         began = begun.rpartition(".")[2]
-        if not compare_digest(seal.encode(), self._derived("state", begun, redirect).encode()):
+        if not compare_digest(seal.encode(), self._derive_secret("state", begun, redirect).encode()):
             raise IdentityError
         if not -LEEWAY_SECONDS <= self._clock() - int(began) <= FLOW_SECONDS:
             raise IdentityError
@@ -186,9 +186,9 @@ class IdentityProvider:
         return person
 
     def _flow(self, state: str, redirect: str) -> LoginFlow:
-        return LoginFlow(state, self._derived("nonce", state), self._derived("verifier", state), redirect)
+        return LoginFlow(state, self._derive_secret("nonce", state), self._derive_secret("verifier", state), redirect)
 
-    def _derived(self, *words: str) -> str:
+    def _derive_secret(self, *words: str) -> str:
         text = "\x00".join(words).encode("utf-8", "surrogatepass")
         return urlsafe_b64encode(digest(self._secret(), text, "sha256")).rstrip(b"=").decode()
 
@@ -213,19 +213,19 @@ class IdentityProvider:
         with self._fetching:
             now = self._clock()
             stale = now - self._fetched > KEYS_SECONDS
-            if (stale or self._found(name) is None) and now - self._looked >= FETCH_SECONDS:
+            if (stale or self._discover(name) is None) and now - self._looked >= FETCH_SECONDS:
                 self._looked = now
                 try:
                     self._fetch_keys(now)
                 except IdentityError:
                     if now - self._fetched > 24 * KEYS_SECONDS:
                         raise
-            key = self._found(name)
+            key = self._discover(name)
         if key is None:
             raise IdentityError
         return key
 
-    def _found(self, name: str) -> Any:
+    def _discover(self, name: str) -> Any:
         if name:
             return self._keys.get(name)
         return next(iter(self._keys.values())) if len(self._keys) == 1 else None
@@ -234,10 +234,10 @@ class IdentityProvider:
         self._document = None  # its addresses may have changed, too
         listed = self._get(self._endpoint("jwks_uri")).get("keys")
         keys = {}
-        for place, entry in enumerate(listed if isinstance(listed, list) else []):
+        for index, entry in enumerate(listed if isinstance(listed, list) else []):
             if isinstance(entry, dict) and entry.get("kty") in _KEY_TYPES and entry.get("use", "sig") == "sig":
                 try:
-                    keys[str(entry.get("kid") or f"key {place}")] = jwk.import_key(entry)
+                    keys[str(entry.get("kid") or f"key {index}")] = jwk.import_key(entry)
                 except (JoseError, ValueError, TypeError):
                     continue
         self._keys, self._fetched = keys, now
@@ -337,5 +337,5 @@ def _digest(token: str) -> str:
     return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _drawn(source: Source) -> str:
+def _draw_token(source: Source) -> str:
     return urlsafe_b64encode(read_exactly(source, 32)).rstrip(b"=").decode()

@@ -13,7 +13,9 @@ from sfumato.server.connections import Connection, Connections
 from sfumato.server.replies import PIECE_BYTES
 from sfumato.server.statuses import refusal_document
 
-_REFUSED = BadRequest("This is not an HTTP request.", "It cannot be read.", "Send HTTP/1.1.")
+_NOT_HTTP = BadRequest("This is not an HTTP request.", "It cannot be read.", "Send HTTP/1.1.")
+_REQUEST_LINE_BYTES, _FIELD_BYTES, _LAST_LINE_BYTES = len("  HTTP/1.1\r\n"), len(": \r\n"), len("\r\n")
+"""What a head has beside its method, target, names and values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,9 @@ class Protocol(H11Protocol):
     def _with_connection(self, app: Any) -> Any:
         async def called(scope: Any, receive: Any, send: Any) -> None:
             scope["connection"] = self._connection
-            await app(scope, receive, send)
+            limit = self.counted.limits.header_bytes
+            # h11 counts incomplete heads alone: one that arrives in one piece is complete at once
+            await (app if _head_bytes(scope) <= limit else _refuse_head(limit))(scope, receive, send)
 
         return called
 
@@ -93,10 +97,9 @@ class Protocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP, in the form of all refusals."""
-        body = f"{to_json(refusal_document(_REFUSED))}\n".encode()
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        headers, body = _refusal_reply(_NOT_HTTP)
         events: list[Any] = [
-            h11.Response(status_code=400, headers=[*headers, (b"connection", b"close")], reason=b"Bad Request"),
+            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
             h11.Data(data=body),
             h11.EndOfMessage(),
         ]
@@ -106,3 +109,33 @@ class Protocol(H11Protocol):
         except h11.LocalProtocolError:
             pass  # an answer is on its way already
         self.transport.close()
+
+
+def _head_bytes(scope: Any) -> int:
+    """Return the size of a request's first line and headers."""
+    query = scope["query_string"]
+    target = len(scope["raw_path"]) + (len(query) + 1 if query else 0)
+    fields = sum(len(name) + len(value) + _FIELD_BYTES for name, value in scope["headers"])
+    return len(scope["method"]) + target + _REQUEST_LINE_BYTES + fields + _LAST_LINE_BYTES
+
+
+def _refuse_head(limit: int) -> Any:
+    refused = BadRequest(
+        "The address and the headers of this request are too long.",
+        f"They have at most {limit:,} bytes together.",
+        "Send a question in the body.",
+    )
+    headers, body = _refusal_reply(refused)
+
+    async def refuse(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 400, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    return refuse
+
+
+def _refusal_reply(refused: BadRequest) -> tuple[list[tuple[bytes, bytes]], bytes]:
+    """Return headers and body of a refusal after which the connection ends."""
+    body = f"{to_json(refusal_document(refused))}\n".encode()
+    length = str(len(body)).encode()
+    return [(b"content-type", b"application/json"), (b"content-length", length), (b"connection", b"close")], body

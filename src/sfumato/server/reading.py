@@ -36,7 +36,7 @@ _TAGS: dict[str, Callable[[str], object]] = {
     "decimal": lambda text: typed_rational(text, "parameters"),
 }
 """Values that JSON has no form of its own for."""
-_TAGGED = {
+_TAGGED_EXAMPLES = {
     "date": '{"date": "2024-01-31"}',
     "timestamp": '{"timestamp": "2024-01-31T12:00:00"}',
     "decimal": '{"decimal": "0.1"}',
@@ -145,13 +145,13 @@ def _margins(value: object) -> list[object]:
             "It has one object of columns and margins, or null, for each question.",
             'Send [{"n": 25}, null].',
         )
-    return [None if one is None else _price("within", one) for one in value]
+    return [None if margin is None else _price("within", margin) for margin in value]
 
 
 def _numbers(key: str, value: object) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):  # a number is its text here
+    if not isinstance(value, list) or not all(isinstance(margin, str) for margin in value):  # a number is its text here
         raise BadRequest(f"`{key}` is no list of numbers.", "It has one number for each question.", "Send [1, 1, 4].")
-    return [str(one) for one in value]
+    return [str(margin) for margin in value]
 
 
 def _read_keys(body: bytes, keys: tuple[str, ...]) -> dict[str, object]:
@@ -223,7 +223,7 @@ def _parameter(value: object) -> object:
             return _TAGS[tag](text)
         except (ValueError, ArithmeticError):
             raise BadRequest(
-                f"A parameter is not a {tag}.", "Its text cannot be read.", f"Send for example {_TAGGED[tag]}."
+                f"A parameter is not a {tag}.", "Its text cannot be read.", f"Send for example {_TAGGED_EXAMPLES[tag]}."
             ) from None
     if isinstance(value, _Number):
         exact = typed_rational(str(value), PARAMETERS)

@@ -90,8 +90,8 @@ def answer_of(document: Mapping[str, Any], at_level: AtLevel) -> Release:
         LazyNotes.of(document["notes"]),
         partial(ranges, key="biased"),
         tuple(
-            None if one is None else (_value(one[0], type), _value(one[1], type))
-            for one, type in zip(document["cut"], types, strict=False)
+            None if ends is None else (_value(ends[0], type), _value(ends[1], type))
+            for ends, type in zip(document["cut"], types, strict=False)
         ),
         partial(_marks, columns, document.get("marked", [])),
     )
@@ -138,7 +138,7 @@ def budget_of(document: Mapping[str, Any]) -> Budget:
         None if every is None else Period(every),
         None if renews is None else datetime.fromisoformat(renews),
         document.get("promise", ""),
-        {name: budget_of(one) for name, one in document.get("cohorts", {}).items()},
+        {name: budget_of(budget) for name, budget in document.get("cohorts", {}).items()},
     )
 
 

@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from sfumato.errors import BadParameter, NotFound, NotGranted, UnknownName
 from sfumato.exact import decimal_rational, probability
-from sfumato.ledger.history import HISTORY_PAGE
+from sfumato.ledger.history import HISTORY_PAGE_ENTRIES
 from sfumato.ledger.ledger import Entry
 from sfumato.release.receipt import Receipt
 from sfumato.release.release import Release
@@ -121,7 +121,7 @@ async def history(request: Request) -> Response:
 
 def history_page(request: Request) -> tuple[int, int | None]:
     """Return which page of the history a request names."""
-    limit = _positive(request, "limit", HISTORY_PAGE) or HISTORY_PAGE
+    limit = _positive(request, "limit", HISTORY_PAGE_ENTRIES) or HISTORY_PAGE_ENTRIES
     if limit > MAX_HISTORY_ENTRIES:
         raise BadParameter(
             f"limit = {limit} is more than {MAX_HISTORY_ENTRIES:,}.",

@@ -112,9 +112,9 @@ class FairPool:
 
     def _give_back(self, account: str, loop: asyncio.AbstractEventLoop) -> None:
         if not loop.is_closed():
-            loop.call_soon_threadsafe(self._ended, account)
+            loop.call_soon_threadsafe(self._end_task, account)
 
-    def _ended(self, account: str) -> None:
+    def _end_task(self, account: str) -> None:
         self._free += 1
         left = self._running[account] - 1
         if left:

@@ -39,7 +39,7 @@ class PolicyWatch:
         self._path = path
         self._policy = policy
         self._reading = Lock()
-        self._seen = _seen(path)
+        self._seen = _file_state(path)
         self._last = _Reading(policy, True)
 
     def check(self) -> None:
@@ -75,21 +75,21 @@ class PolicyWatch:
         """Compare the file with this policy from now on: it is in force."""
         with self._reading:
             self._policy = policy
-            self._last = self._compared(self._last.found)
+            self._last = self._compare(self._last.found)
 
     def _look(self) -> _Reading:
         with self._reading:
-            version = _seen(self._path)
+            version = _file_state(self._path)
             if version != self._seen:
                 self._seen = version
                 try:
                     found = read_policy(self._path)
                 except BadPolicy:
                     found = None
-                self._last = self._compared(found)
+                self._last = self._compare(found)
             return self._last
 
-    def _compared(self, found: Policy | None) -> _Reading:
+    def _compare(self, found: Policy | None) -> _Reading:
         now = self._policy
         if found is None:
             return _Reading(None, False)
@@ -100,7 +100,7 @@ class PolicyWatch:
         return _Reading(found, policy_hash(found) == policy_hash(now), None if wanted == now else wanted, for_restart)
 
 
-def _seen(path: Path) -> tuple[int, ...]:
+def _file_state(path: Path) -> tuple[int, ...]:
     try:
         status = os.stat(path)
     except OSError:

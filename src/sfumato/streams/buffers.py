@@ -17,7 +17,7 @@ from sfumato.streams.toeplitz import Floats, Integers, decoding_of_sums, square_
 _MAX_BUFFERED_VALUE = 1 << 41  # a value and its floor
 _GUARD_BITS = 64
 _FIRST_LOGIT = -4.0
-_END_SHIFTS = tuple(place / 2 for place in range(-4, 5))
+_END_SHIFTS = tuple(index / 2 for index in range(-4, 5))
 _MAX_ERROR_RATIO = 1.01
 """Error of the closed form over that of the square root, from which a better last node is searched for."""
 _MAX_SEARCH_STEPS = 1 << 16

@@ -66,9 +66,9 @@ def _convolved_margin(scale: float, terms: int, level: float) -> float:
 def _log_tail(reach: float, terms: int) -> float:
     """Return log P[|X_1 + … + X_terms| > reach] for real Laplace of scale 1: Bessel's polynomials, term by term."""
     total = 0.0
-    for place in range(terms):
-        power = terms - 1 - place
-        weight = lgamma(terms + place) - lgamma(terms - place) - lgamma(place + 1) - place * log(2)
+    for index in range(terms):
+        power = terms - 1 - index
+        weight = lgamma(terms + index) - lgamma(terms - index) - lgamma(index + 1) - index * log(2)
         weight += -lgamma(terms) - terms * log(2)
         inner = sum(reach**step / factorial(step) for step in range(power + 1))
         total += 2 * exp(weight + lgamma(power + 1)) * inner

@@ -417,9 +417,9 @@ def _epoch_norm_squared(length: int) -> int:
 def _count_different_nodes(later: int, earlier: int) -> int:
     """Count the nodes that are in exactly one of two sums: only their noise remains in the difference."""
     nodes = [set(), set()]  # type: list[set[int]]
-    for place, time in enumerate((later, earlier)):
+    for index, time in enumerate((later, earlier)):
         while time:
-            nodes[place].add(time)
+            nodes[index].add(time)
             time &= time - 1
     return len(nodes[0] ^ nodes[1])
 

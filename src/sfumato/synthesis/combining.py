@@ -125,10 +125,10 @@ def subsets(axes: Axes) -> list[Axes]:
 
 def component(table: Counts, axes: Axes, part: Axes) -> Floats:
     """Return the component of `part` in a table over `axes`: sum over the others, remove the mean along each axis."""
-    gone = tuple(place for place, axis in enumerate(axes) if axis not in part)
+    gone = tuple(index for index, axis in enumerate(axes) if axis not in part)
     values = np.asarray(table.sum(axis=gone), dtype=np.float64)
-    for place in range(values.ndim):
-        values = values - values.mean(axis=place, keepdims=True)
+    for index in range(values.ndim):
+        values = values - values.mean(axis=index, keepdims=True)
     return values
 
 
@@ -152,7 +152,12 @@ def onto_counts(table: Floats, total: float) -> Floats:
     >>> onto_counts(np.array([3.0, -1.0, 2.0]), 4.0).tolist()
     [2.5, 0.0, 1.5]
     """
+    if total <= 0:
+        return np.zeros_like(table)
     falling = np.sort(table, axis=None)[::-1]
     excess = (np.cumsum(falling) - total) / np.arange(1, falling.size + 1)
-    kept_count = int(np.flatnonzero(falling > excess)[-1]) if total > 0 else 0
-    return np.maximum(table - excess[kept_count], 0.0) if total > 0 else np.zeros_like(table)
+    # the first cell is kept, also where it is so large that a float has no digit left for the total
+    kept = np.flatnonzero(falling > excess)
+    last = int(kept[-1]) if len(kept) else 0
+    nearest: Floats = np.maximum(table - excess[last], 0.0)
+    return nearest

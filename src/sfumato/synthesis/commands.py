@@ -30,6 +30,7 @@ def write_synthetic(
     report: Path | None,
     nulls: Sequence[str] = (),
     ids: Sequence[str] = (),
+    positions: Sequence[str] = (),
 ) -> str:
     """Synthesize a table into a file, write the page about it, and return what the command line prints."""
     paper = output.with_suffix(".html") if report is None else report
@@ -39,7 +40,16 @@ def write_synthetic(
     before = database.budget()
     price = database.policy.budget.query_delta if delta is None else delta
     synthetic = synthesize(
-        database, table, columns=named, epsilon=epsilon, delta=price, rows=rows, bins=bins, nulls=nulls, ids=ids
+        database,
+        table,
+        columns=named,
+        epsilon=epsilon,
+        delta=price,
+        rows=rows,
+        bins=bins,
+        nulls=nulls,
+        ids=ids,
+        positions=positions,
     )
     after = database.budget()
     drawn = synthetic.table()

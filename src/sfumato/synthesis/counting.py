@@ -66,10 +66,10 @@ def one_each(people: Sequence[object], present: npt.NDArray[np.bool_], salt: byt
     A row without a person (None, NaN) has no owner to protect and is absent.
     """
     places: dict[Hashable, list[int]] = {}
-    for place in np.flatnonzero(present).tolist():
-        person = people[place]
+    for index in np.flatnonzero(present).tolist():
+        person = people[index]
         if person is not None and person == person and isinstance(person, Hashable):
-            places.setdefault(person, []).append(place)
+            places.setdefault(person, []).append(index)
     kept = np.zeros(len(present), dtype=bool)
     for person, own in places.items():
         word = blake2b(repr(person).encode(), key=salt, digest_size=8).digest()

@@ -25,6 +25,8 @@ MAX_TOTAL_CELLS = 10**7
 """Maximum number of cells of all marginals."""
 ONE_WAY_SHARE = Fraction(1, 10)
 """Share of the budget for single columns; the rest is for pairs."""
+POSITIONS_SHARE = Fraction(1, 10)
+"""Share of the budget for finer histograms of single columns, in equal parts, where there are any."""
 MIN_USED_SHARE = Fraction(97, 100)
 """Smallest share of epsilon that is used: the search for less noise ends there."""
 _VARIANCE_SLACK = 1 + Fraction(4, 10**5)  # the certified bound lies a few millionths above the exact curve
@@ -41,6 +43,8 @@ class Design:
     marginals: tuple[Axes, ...]
     sigma_squared: tuple[Fraction, ...]
     event: Event
+    fine_variance: Fraction | None = None
+    """The variance of finer histograms of single columns, where there are any."""
 
 
 def read_price(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
@@ -111,12 +115,18 @@ def marginal_shares(sizes: Sequence[int]) -> tuple[Fraction, ...]:
 
 
 @lru_cache(maxsize=64)
-def all_pairs(sizes: tuple[int, ...], epsilon: Fraction, delta: Fraction, rows: int, neighbours: Neighbours) -> Design:
-    """Return all columns and pairs with the least noise whose certified epsilon at delta is at most the asked one."""
+def all_pairs(
+    sizes: tuple[int, ...], epsilon: Fraction, delta: Fraction, rows: int, neighbours: Neighbours, fine: int = 0
+) -> Design:
+    """Return all columns and pairs with the least noise whose certified epsilon at delta is at most the asked one.
+
+    `fine` further histograms of single columns share `POSITIONS_SHARE` of 1/σ².
+    """
     marginals = all_marginals(len(sizes))
     check_sizes(sizes, marginals)
     moved = sensitivity_squared(rows, neighbours)
-    parts = marginal_shares(sizes)
+    coarse = 1 - POSITIONS_SHARE if fine else Fraction(1)
+    parts = (*(coarse * part for part in marginal_shares(sizes)), *(POSITIONS_SHARE / fine for _ in range(fine)))
 
     def _variances(variance: Fraction) -> tuple[Fraction, ...]:
         return tuple(round_up_variance(variance / part) for part in parts)
@@ -128,7 +138,8 @@ def all_pairs(sizes: tuple[int, ...], epsilon: Fraction, delta: Fraction, rows: 
         delta,
     )
     found = _variances(variance)
-    return Design(marginals, found, _gaussians(moved, found, neighbours))
+    measured = found[: len(marginals)]
+    return Design(marginals, measured, _gaussians(moved, found, neighbours), found[-1] if fine else None)
 
 
 def _gaussians(moved: int, variances: tuple[Fraction, ...], neighbours: Neighbours) -> Event:

@@ -90,7 +90,7 @@ class Choices:
 
     def codes(self, values: Sequence[object]) -> Codes:
         """Return the cell of each value; whatever is not declared is absent."""
-        places = {value: place for place, value in enumerate(self.values)}
+        places = {value: index for index, value in enumerate(self.values)}
         return np.array([_look_up(places, value) for value in values], dtype=np.int64).reshape(len(values))
 
     def label(self, cell: int) -> str:

@@ -41,13 +41,13 @@ def fit_rows(
     for turn in range(passes):
         luck = uniforms(seed, f"edit {turn}", 3 * len(pairs))
         rate = _RATE_DECAY**turn
-        for place in np.argsort(luck[: len(pairs)], kind="stable").tolist():
+        for index in np.argsort(luck[: len(pairs)], kind="stable").tolist():
             if monotonic() - begun > seconds:
                 break
-            axes = pairs[place]
-            kept, changed = axes if luck[len(pairs) + place] < 0.5 else axes[::-1]
+            axes = pairs[index]
+            kept, changed = axes if luck[len(pairs) + index] < 0.5 else axes[::-1]
             goal = shares[axes] if kept == axes[0] else shares[axes].T
-            start = int(luck[2 * len(pairs) + place] * rows)
+            start = int(luck[2 * len(pairs) + index] * rows)
             found[changed] = edited(found[kept], found[changed], goal, rate, start, seed + f"{turn} {axes}".encode())
             done += 1
     different, counts = distinct_rows(found)

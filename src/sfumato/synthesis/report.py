@@ -30,7 +30,7 @@ td,th{padding:3px 12px 3px 0;text-align:right;border-bottom:1px solid #eef1f4}
 td:first-child,th:first-child{text-align:left}svg text{font:11px system-ui,sans-serif;fill:#5b6875}
 .key{display:inline-block;width:12px;height:12px;border-radius:2px;vertical-align:-1px;margin:0 4px 0 12px}
 """
-_MEASURED, _ROWS = "#9aa7b4", "#2b6cb0"
+_MEASURED_COLOUR, _ROWS = "#9aa7b4", "#2b6cb0"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +72,7 @@ def page(synthetic: Synthetic, title: str) -> str:
             f"<title>{_shown_text(title)}, synthetic</title><style>{_STYLE}</style></head><body>",
             *_head(synthetic, title, count),
             "<h2>Columns</h2>",
-            f'<p><span class="key" style="background:{_MEASURED}"></span>measured, with its 95 % margin'
+            f'<p><span class="key" style="background:{_MEASURED_COLOUR}"></span>measured, with its 95 % margin'
             f'<span class="key" style="background:{_ROWS}"></span>synthetic rows</p>',
             '<div class="grid">',
             *(_column_section(column, synthetic, rows) for column, rows in singles),
@@ -126,7 +126,7 @@ def _bars(measured: Floats, margin: float, rows: Floats, labels: list[str]) -> s
     parts = [f'<svg width="{width + 20:.0f}" height="{height + base:.0f}" role="img">']
     for cell in range(cells):
         left = cell * slot
-        for number, (value, colour) in enumerate(((measured[cell], _MEASURED), (rows[cell], _ROWS))):
+        for number, (value, colour) in enumerate(((measured[cell], _MEASURED_COLOUR), (rows[cell], _ROWS))):
             tall = max(value, 0.0) / top * height
             x = left + slot * (0.1 + 0.4 * number)
             parts.append(

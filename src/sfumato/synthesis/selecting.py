@@ -24,6 +24,7 @@ from sfumato.synthesis.combining import ComponentSums, Counts, JointEstimate
 from sfumato.synthesis.design import (
     MAX_MARGINAL_CELLS,
     MAX_TOTAL_CELLS,
+    POSITIONS_SHARE,
     Axes,
     cells_of,
     check_sizes,
@@ -33,7 +34,7 @@ from sfumato.synthesis.design import (
 from sfumato.synthesis.domain import Floats
 from sfumato.synthesis.model import spanning_tree, targets
 
-MAX_FULLY_PAIRED_COLUMNS = 16
+MAX_COLUMNS_WITH_ALL_PAIRS = 16
 """Maximum number of columns that are always measured with all their pairs."""
 MAX_PAIR_CELLS = 18_000
 """More columns too, while all pairs together have no more cells; beyond, choosing errs less (docs/synthesis.md)."""
@@ -93,6 +94,8 @@ class Selection:
     event: Event
     neighbours: Neighbours
     earlier: EarlierSelection
+    fine_variance: Fraction | None = None
+    """The variance of finer histograms of single columns, where there are any."""
 
     def price(self, rho: Fraction) -> RoundPrice:
         """Return what a round does that may spend `rho`: it spends no more. Proof: proofs/selected_marginals.md."""
@@ -103,15 +106,18 @@ class Selection:
 def all_pairs_fit(sizes: Sequence[int]) -> bool:
     """Whether every pair is measured at once: a question of sizes alone, never of the data."""
     pairs = [cells_of(axes, sizes) for axes in combinations(range(len(sizes)), 2)]
-    few = len(sizes) <= MAX_FULLY_PAIRED_COLUMNS or sum(pairs) <= MAX_PAIR_CELLS
+    few = len(sizes) <= MAX_COLUMNS_WITH_ALL_PAIRS or sum(pairs) <= MAX_PAIR_CELLS
     return few and max(pairs, default=0) <= MAX_MARGINAL_CELLS and sum(pairs) + sum(sizes) <= MAX_TOTAL_CELLS
 
 
 @remembered(64)
 def make_selection(
-    sizes: tuple[int, ...], epsilon: Fraction, delta: Fraction, rows: int, neighbours: Neighbours
+    sizes: tuple[int, ...], epsilon: Fraction, delta: Fraction, rows: int, neighbours: Neighbours, fine: int = 0
 ) -> Selection:
-    """Return what rounds may do for columns of these sizes: all but which pairs they choose."""
+    """Return what rounds may do for columns of these sizes: all but which pairs they choose.
+
+    `fine` further histograms of single columns share `POSITIONS_SHARE` of rho.
+    """
     columns = [(axis,) for axis in range(len(sizes))]
     pairs = combinations(range(len(sizes)), 2)
     candidates = tuple(axes for axes in pairs if cells_of(axes, sizes) <= MAX_CELLS_PER_PAIR)
@@ -128,17 +134,19 @@ def make_selection(
             "This epsilon is too small at this delta.", "No rho is left for it.", "Give a larger epsilon or delta."
         )
     squared = sensitivity_squared(rows, neighbours)
+    paired = (1 - POSITIONS_SHARE) * rho if fine else rho
     most = MAX_TOTAL_CELLS // max(cells_of(axes, sizes) for axes in candidates)
     return Selection(
         candidates,
         squared,
         rows * (2 if neighbours is Neighbours.REPLACE else 1),
-        round_up_variance(squared * len(sizes) / (2 * ONE_WAYS_SHARE * rho)),
-        (1 - ONE_WAYS_SHARE) * rho,
+        round_up_variance(squared * len(sizes) / (2 * ONE_WAYS_SHARE * paired)),
+        (1 - ONE_WAYS_SHARE) * paired,
         min(ROUNDS_PER_COLUMN * len(sizes), len(candidates), most),
         Concentrated(rho, neighbours),
         neighbours,
         _earlier_selection(len(sizes), len(candidates), rho, squared, neighbours),
+        round_up_variance(squared * fine / (2 * POSITIONS_SHARE * rho)) if fine else None,
     )
 
 
@@ -239,8 +247,8 @@ def tree_pairs(shares: dict[Axes, Floats], columns: int) -> dict[tuple[int, int]
             rows = pair.sum(axis=1, keepdims=True)
             given[new] = known, np.where(rows > 0, pair / np.where(rows > 0, rows, 1.0), shares[(new,)][None, :])
     together: dict[tuple[int, int], Floats] = {}
-    for place, (new, _) in enumerate(order):
-        for other, _ in order[:place]:
+    for index, (new, _) in enumerate(order):
+        for other, _ in order[:index]:
             if new in given:
                 known, step = given[new]
                 pair = np.diag(shares[(known,)]) if other == known else together[other, known]

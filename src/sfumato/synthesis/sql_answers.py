@@ -45,8 +45,10 @@ from sfumato.synthesis.fields import OWNER, field_of, points, stored_values
 from sfumato.synthesis.model import Fitted
 
 NORMAL_95 = 1.959963984540054
-MODELLED = "modelled, not measured: these columns lie in no measured marginal, and the margin does not cover the model"
-_SUPPORTED = frozenset({Aggregation.COUNT, Aggregation.SUM, Aggregation.AVG})
+MODELLED_NOTE = (
+    "modelled, not measured: these columns lie in no measured marginal, and the margin does not cover the model"
+)
+_SUPPORTED_AGGREGATES = frozenset({Aggregation.COUNT, Aggregation.SUM, Aggregation.AVG})
 _ROW = '"row"'
 
 
@@ -64,7 +66,7 @@ class Answer:
     @property
     def modelled(self) -> bool:
         """Whether the numbers come from the model."""
-        return MODELLED in self.notes
+        return MODELLED_NOTE in self.notes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +102,9 @@ def answer_query(text: str, known: AnswerContext) -> Answer:
             "Take the rows from `table()` or `sample(rows)`, or ask for COUNT, SUM or AVG.",
         ) from None
     if len(private.groups) != 1 or private.groups[0].combinations is not None:
-        raise _unsupported("It is one SELECT with COUNT, SUM or AVG, WHERE and GROUP BY; no joins and no subqueries.")
+        raise _unsupported_by_model(
+            "It is one SELECT with COUNT, SUM or AVG, WHERE and GROUP BY; no joins and no subqueries."
+        )
     (group,) = private.groups
     _refuse_unsupported(group, private.outcome)
     estimated = _estimate_groups(group, known)
@@ -108,13 +112,13 @@ def answer_query(text: str, known: AnswerContext) -> Answer:
     shown, margins = [], []
     for item in private.outcome.items:
         values, errors = _answer_column(item.scalar, group, estimated)
-        shown.append([values[place] for place in order])
-        margins.append([errors[place] for place in order])
+        shown.append([values[index] for index in order])
+        margins.append([errors[index] for index in order])
     return Answer(
         private.names,
         tuple(zip(*shown, strict=True)),
         tuple(zip(*margins, strict=True)),
-        (*known.notes, *((MODELLED,) if estimated.modelled else ())),
+        (*known.notes, *((MODELLED_NOTE,) if estimated.modelled else ())),
     )
 
 
@@ -128,7 +132,7 @@ class _Literals:
     """What can be computed from the text alone: there is no public table beside the synthetic one."""
 
     def materialize(self, flow: RelNode, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> PublicRows:
-        raise _unsupported("There are no other tables to join with.")
+        raise _unsupported_by_model("There are no other tables to join with.")
 
     def value_range(self, flow: RelNode, scalar: Scalar) -> tuple[int, int] | None:
         values = [value for (value,) in self._rows(flow, (scalar,)) if isinstance(value, int)]
@@ -149,7 +153,7 @@ class _Literals:
         return tuple(zip(*evaluate(ProjectNode(flow, "distinct", items), {}), strict=True))
 
 
-def _unsupported(why: str) -> UnsupportedSql:
+def _unsupported_by_model(why: str) -> UnsupportedSql:
     return UnsupportedSql(
         "This question is not supported over a synthetic table.", why, "Ask its parts, and compute the rest from them."
     )
@@ -157,22 +161,24 @@ def _unsupported(why: str) -> UnsupportedSql:
 
 def _refuse_unsupported(group: Group, outcome: ProjectNode) -> None:
     if _scanned_table(group.rows) is None:
-        raise _unsupported("It is one SELECT from one table; no joins and no subqueries.")
+        raise _unsupported_by_model("It is one SELECT from one table; no joins and no subqueries.")
     for asked in group.asked:
         aggregate = asked.aggregate
         bad = any(argument.facts.kind is not Kind.INTEGER for argument in aggregate.arguments)
         counts = aggregate.function is Aggregation.COUNT
-        if aggregate.function not in _SUPPORTED or aggregate.distinct or (bad and not counts):
-            raise _unsupported("The aggregates are COUNT, SUM and AVG, without DISTINCT.")
+        if aggregate.function not in _SUPPORTED_AGGREGATES or aggregate.distinct or (bad and not counts):
+            raise _unsupported_by_model("The aggregates are COUNT, SUM and AVG, without DISTINCT.")
     flow = outcome.source
     while isinstance(flow, FilterNode | SortNode | LimitNode):
         flow = flow.source
     if not isinstance(flow, InputNode):
-        raise _unsupported("It is one SELECT; what is computed from its answer is yours to compute.")
+        raise _unsupported_by_model("It is one SELECT; what is computed from its answer is yours to compute.")
     measures = {(group.label, asked.name) for asked in group.asked}
     for item in outcome.items:
         if columns_read(item.scalar) & measures and item.scalar.operator is not Operator.COLUMN:
-            raise _unsupported("Numbers are shown as they are estimated, each with its margin; no arithmetic on them.")
+            raise _unsupported_by_model(
+                "Numbers are shown as they are estimated, each with its margin; no arithmetic on them."
+            )
 
 
 def _scanned_table(flow: RelNode) -> ScanNode | None:
@@ -252,7 +258,7 @@ def _evaluate_points(
     found = evaluate(ProjectNode(flow, "probed", tuple(items)), {read.label: values})
     by_name = dict(zip((item.name for item in items), found, strict=True))
     lying = np.array(by_name["row"], dtype=np.int64)
-    numbers = {cell: place for place, cell in enumerate(group.all_cells())}
+    numbers = {cell: index for index, cell in enumerate(group.all_cells())}
     keys = [by_name[f"k{at}"] for at in range(len(group.keys))]
     placed = np.full(rows, -1, dtype=np.int64)
     placed[lying] = [numbers.get(cell, -1) for cell in zip(*keys, strict=True)] if keys else 0
@@ -446,7 +452,7 @@ def _shown_groups(outcome: ProjectNode, group: Group, estimated: _Estimated) -> 
     flow = _with_group_number(outcome.source, group.label, number)
     shown = ProjectNode(flow, outcome.label, (Item("row", column(group.label, _ROW, number)),))
     (order,) = evaluate(shown, {group.label: values})
-    return [int(place) for place in order]  # type: ignore[call-overload]
+    return [int(index) for index in order]  # type: ignore[call-overload]
 
 
 def _given_columns(flow: RelNode, label: str) -> tuple[tuple[str, Any], ...]:
@@ -462,7 +468,7 @@ def _with_group_number(flow: RelNode, label: str, facts: Any) -> RelNode:
     if isinstance(flow, InputNode):
         return replace(flow, columns=(*flow.columns, (_ROW, facts)))
     if isinstance(flow, AggregateNode | ProjectNode | ScanNode):
-        raise _unsupported("It is one SELECT; what is computed from its answer is yours to compute.")
+        raise _unsupported_by_model("It is one SELECT; what is computed from its answer is yours to compute.")
     return replace(flow, source=_with_group_number(flow.source, label, facts))  # type: ignore[union-attr, arg-type]
 
 

@@ -29,6 +29,7 @@ from sfumato.synthesis.declared import cell_key, column_of, names_among, select_
 from sfumato.synthesis.design import Axes, Design, all_marginals, all_pairs, read_price, sensitivity_squared
 from sfumato.synthesis.domain import Column, Nullable, Stepped, read_domain
 from sfumato.synthesis.ids import declared_ids, read_ids
+from sfumato.synthesis.positions import FineColumns, Positions, columns_with_positions
 from sfumato.synthesis.selecting import Selection, all_pairs_fit, make_selection, select
 from sfumato.synthesis.synthetic import MAX_DRAWN_ROWS, Synthetic
 
@@ -47,13 +48,15 @@ def synthesize(
     bins: int = 16,
     nulls: Sequence[str] = (),
     ids: Sequence[str] = (),
+    positions: Sequence[str] = (),
 ) -> Synthetic:
     """Return a synthetic table of some columns of a private one, charged once; the same again is free and equal.
 
     Domains come from the policy: declared values, booleans, bounded numbers and dates, the latter cut into `bins` equal
     cells unless they have fewer values. NULL is a value of the columns that `nulls` names; rows with NULL in another
-    column are left out. `ids` names columns that hold a fresh id for each row, and are not measured. Their names, the
-    order of the columns, `rows` and `seconds` do not make it another question.
+    column are left out. `ids` names columns that hold a fresh id for each row, and are not measured. `positions` names
+    columns of numbers or dates whose place inside their cells is measured, too. The names of ids, the order of the
+    columns, `rows` and `seconds` do not make it another question.
     Proof: proofs/marginals.md
     """
     wanted, limit = read_size_and_seconds(rows, seconds)
@@ -64,25 +67,31 @@ def synthesize(
         )
     names, sql = select_declared_columns(db, table, columns)
     nullable, named = names_among(names, nulls, "nulls"), declared_ids(db, table, ids, names)
+    placed = names_among(names, positions, "positions")
     measurable = prepare_measurement(db, sql)
     plain = measurable.rows.columns
     present = [column_of(db, table, key, cells) for key in plain]
     held = tuple(Nullable(column) if column.name in nullable else column for column in present)
     if nullable:
         measurable = prepare_measurement(db, with_nulls(plain, held, table))
-    sizes = tuple(column.size for column in held)
+    sizes, fine = tuple(column.size for column in held), columns_with_positions(held, placed)
     price, allowed = read_price(epsilon, delta)
     most, neighbours = measurable.rows.most, measurable.rows.neighbours
-    plan = _plan_measurements(sizes, price, allowed, most, neighbours)
-    keys = [cell_key(*parts) for parts in zip(measurable.rows.columns, held, plain, strict=True)]
+    plan = _plan_measurements(sizes, price, allowed, most, neighbours, len(fine))
+    shown = measurable.rows.columns
+    keys = [cell_key(*parts) for parts in zip(shown, held, plain, strict=True)]
 
     def _statement(axes: Axes) -> SumStatement:
         return SumStatement(tuple(keys[axis] for axis in axes), (None,))
+
+    finer_statements = [SumStatement((cell_key(shown[axis], column, plain[axis]),), (None,)) for axis, column in fine]
 
     for axes in (
         plan.marginals if isinstance(plan, Design) else (*all_marginals(len(sizes))[: len(sizes)], *plan.candidates)
     ):
         measurable.check(_statement(axes))
+    for statement in finer_statements:
+        measurable.check(statement)
     moved = sensitivity_squared(most, neighbours)
 
     def _release(measurer: Measurer) -> object:
@@ -93,13 +102,20 @@ def synthesize(
             return measurer.noisy(_exact(axes), Gaussian(moved, variance, neighbours))
 
         marginals, variances, tables = _measure_marginals(plan, sizes, _exact, _noisy, measurer.source)
+        inside = [
+            measurer.noisy(measurer.totals(statement)[:, 0], Gaussian(moved, read_fine_variance(plan), neighbours))
+            for statement in finer_statements
+        ]
         seed = read_exactly(measurer.source, SEED_BYTES).hex()
         released = {"marginals": marginals, "counts": _pack_tables(tables), "seed": seed}
+        released |= {"positions": _pack_tables(inside)} if inside else {}
         return released | ({"variances": list(map(str, variances))} if isinstance(plan, Selection) else {})
 
     loss = PrivacyLoss(price, allowed)
-    earlier = (plan.earlier.event,) if isinstance(plan, Selection) else ()
+    earlier = (plan.earlier.event,) if isinstance(plan, Selection) and not fine else ()
     parameters: dict[str, object] = {"sizes": sizes}
+    if fine:
+        parameters["positions"] = [[axis, column.size] for axis, column in fine]
     if any(isinstance(column, Stepped) and column.least != 0 for column in present):
         parameters["cells"] = "from the low end"  # up to 0.14 such columns were counted in wrong cells
     request = MeasurementRequest("synthesize", parameters, plan.event, loss, earlier)
@@ -115,16 +131,24 @@ def synthesize(
         table=fold_name(table),
         adaptive=isinstance(plan, Selection),
         ids=named,
+        positions=_unpack_positions(found.released, held, fine, plan),
     )
 
 
 def _plan_measurements(
-    sizes: tuple[int, ...], price: Fraction, allowed: Fraction, rows: int, neighbours: Neighbours
+    sizes: tuple[int, ...], price: Fraction, allowed: Fraction, rows: int, neighbours: Neighbours, fine: int
 ) -> Design | Selection:
     """Plan the measurements from sizes and price only: all pairs if they fit, otherwise rounds of selection."""
     if all_pairs_fit(sizes) or len(sizes) < 3:
-        return all_pairs(sizes, price, allowed, rows, neighbours)
-    return make_selection(sizes, price, allowed, rows, neighbours)
+        return all_pairs(sizes, price, allowed, rows, neighbours, fine)
+    return make_selection(sizes, price, allowed, rows, neighbours, fine)
+
+
+def read_fine_variance(plan: Design | Selection) -> Fraction:
+    """Return the variance of the finer histograms of a plan that has some."""
+    if plan.fine_variance is None:
+        raise AssertionError("planned without positions")
+    return plan.fine_variance
 
 
 def _measure_marginals(
@@ -163,6 +187,26 @@ def _unpack_tables(stored: Any, columns: tuple[Column, ...], plan: Design | Sele
     return NoisyMarginals(columns, marginals, variances, tables, bytes.fromhex(stored["seed"]))
 
 
+def _unpack_positions(
+    stored: Any, columns: tuple[Column, ...], fine: FineColumns, plan: Design | Selection
+) -> tuple[Positions, ...]:
+    if not fine:
+        return ()
+    flat = np.frombuffer(decompress(b64decode(stored["positions"])), dtype="<i8").astype(np.int64)
+    ends = np.cumsum([column.size for _, column in fine])[:-1]
+    return _positions(columns, fine, np.split(flat, ends), plan)
+
+
+def _positions(
+    columns: tuple[Column, ...], fine: FineColumns, tables: Sequence[Counts], plan: Design | Selection
+) -> tuple[Positions, ...]:
+    variance = read_fine_variance(plan) if fine else Fraction(0)
+    return tuple(
+        Positions(axis, columns[axis], column, table, variance)
+        for (axis, column), table in zip(fine, tables, strict=True)
+    )
+
+
 def synthesize_table(
     data: Any,
     domain: Mapping[str, object],
@@ -174,16 +218,19 @@ def synthesize_table(
     seconds: float = 60,
     nulls: Sequence[str] = (),
     ids: Sequence[str] = (),
+    positions: Sequence[str] = (),
 ) -> Synthetic:
     """Return a synthetic table of columns that are given as sequences, by name, without a ledger.
 
     `domain` is the public domain of each column: a list of values, or a `Range`. `groups` names the unit of each row,
     of which one row counts; without it each row is a unit. None and NaN are a value of the columns that `nulls` names,
-    and make a row absent in others. `ids` names columns of fresh ids for the synthetic rows. The result depends on the
-    data through noise only.
+    and make a row absent in others. `ids` names columns of fresh ids for the synthetic rows, `positions` columns of
+    numbers or dates whose place inside their cells is measured, too. The result depends on the data through noise only.
     Proof: proofs/marginals.md
     """
-    return _synthesize_table(data, domain, epsilon, delta, groups, rows, seconds, system_source(), nulls, ids)
+    return _synthesize_table(
+        data, domain, epsilon, delta, groups, rows, seconds, system_source(), nulls, ids, positions
+    )
 
 
 def _synthesize_table(
@@ -197,10 +244,12 @@ def _synthesize_table(
     source: Source,
     nulls: Sequence[str] = (),
     ids: Sequence[str] = (),
+    positions: Sequence[str] = (),
 ) -> Synthetic:
     present = read_domain(domain)
     names = [column.name for column in present]
     nullable, named = names_among(names, nulls, "nulls"), read_ids(ids, names)
+    placed = names_among(names, positions, "positions")
     columns: tuple[Column, ...] = tuple(Nullable(column) if column.name in nullable else column for column in present)
     data = dict(zip(data.column_names, data.columns, strict=True)) if isinstance(data, pa.Table) else data
     if not hasattr(data, "__contains__") or not hasattr(data, "__getitem__"):
@@ -222,11 +271,11 @@ def _synthesize_table(
             )
     wanted, limit = read_size_and_seconds(rows, seconds)
     neighbours = Neighbours.ADD_REMOVE
-    sizes = tuple(column.size for column in columns)
+    sizes, fine = tuple(column.size for column in columns), columns_with_positions(columns, placed)
     price, allowed = read_price(epsilon, delta)
-    plan = _plan_measurements(sizes, price, allowed, 1, neighbours)
+    plan = _plan_measurements(sizes, price, allowed, 1, neighbours, len(fine))
     # from here on data is read, and nothing may be refused
-    codes = present_codes(data, columns, groups, source)
+    codes = present_codes(data, (*columns, *(column for _, column in fine)), groups, source)
     moved = sensitivity_squared(1, neighbours)
 
     def _exact(axes: Axes) -> Counts:
@@ -236,10 +285,29 @@ def _synthesize_table(
         return with_noise(_exact(axes), moved, variance, neighbours, source)
 
     marginals, variances, tables = _measure_marginals(plan, sizes, _exact, _noisy, source)
+    inside = [
+        with_noise(
+            count_marginal(codes, (at,), (*sizes, *(column.size for _, column in fine))),
+            moved,
+            read_fine_variance(plan),
+            neighbours,
+            source,
+        )
+        for at in range(len(columns), len(codes))
+    ]
     seed = read_exactly(source, SEED_BYTES)
     measured = NoisyMarginals(columns, tuple(marginals), tuple(variances), tuple(tables), seed)
     loss, adaptive = PrivacyLoss(price, allowed), isinstance(plan, Selection)
-    return Synthetic(measured, plan.event, loss, rows=wanted, seconds=limit, adaptive=adaptive, ids=named)
+    return Synthetic(
+        measured,
+        plan.event,
+        loss,
+        rows=wanted,
+        seconds=limit,
+        adaptive=adaptive,
+        ids=named,
+        positions=_positions(columns, fine, inside, plan),
+    )
 
 
 def read_size_and_seconds(rows: object, seconds: object) -> tuple[int | None, float]:

@@ -21,6 +21,7 @@ from sfumato.synthesis.editing import fit_rows
 from sfumato.synthesis.ids import IdColumn
 from sfumato.synthesis.model import Fitted, draw_pool, fit_weights, targets, uniforms
 from sfumato.synthesis.parametric_bootstrap import redraw
+from sfumato.synthesis.positions import Positions
 from sfumato.synthesis.rows import count_rows, shuffle_order, systematic
 from sfumato.synthesis.sql_answers import Answer, AnswerContext, answer_query
 
@@ -57,6 +58,7 @@ class Synthetic:
         table: str | None = None,
         adaptive: bool = False,
         ids: tuple[IdColumn, ...] = (),
+        positions: tuple[Positions, ...] = (),
     ) -> None:
         self.event = event
         self.loss = loss
@@ -67,6 +69,8 @@ class Synthetic:
         """The names of the columns, in the order asked for; they are measured in an order of their own."""
         self.ids = ids
         """Columns of `table()` and `sample()` that name the rows; nothing of them was measured."""
+        self.positions = positions
+        """Finer histograms of single columns, by which numbers and dates lie inside their cells."""
         self._measured, self._rows, self._seconds, self._table = measured, rows, seconds, table
         self._lock = RLock()
 
@@ -78,7 +82,7 @@ class Synthetic:
     @property
     def steps(self) -> int:
         """How many steps the fit of the model took."""
-        return self._fitted.steps
+        return self._fitted_model.steps
 
     def marginal(self, names: str | Sequence[str]) -> Marginal:
         """Return the unbiased estimate of the counts of some columns that were measured together, with its margin."""
@@ -104,7 +108,7 @@ class Synthetic:
                 "With this many counts, noise hides each of them.",
                 "Ask for fewer columns.",
             )
-        fitted = self._fitted
+        fitted = self._fitted_model
         return max(self._joint.total, 0.0) * count_rows([fitted.rows[axis] for axis in axes], sizes, fitted.weights)
 
     def table(self) -> pa.Table:
@@ -117,10 +121,13 @@ class Synthetic:
         if count > MAX_DRAWN_ROWS:
             raise BadParameter(f"rows is above {MAX_DRAWN_ROWS:,}.", "This many do not fit into memory.", "Draw fewer.")
         chosen, seed = self._chosen(count), self._measured.seed
-        drawn = {
-            column.name: column.drawn(codes, uniforms(seed, f"within {count} {column.name}", count))
-            for column, codes in zip(self._measured.columns, chosen, strict=True)
-        }
+        drawn, inside = {}, {positions.axis: positions for positions in self.positions}
+        for axis, (column, codes) in enumerate(zip(self._measured.columns, chosen, strict=True)):
+            within = uniforms(seed, f"within {count} {column.name}", count)
+            if axis in inside:
+                drawn[column.name] = inside[axis].drawn(codes, within, self._joint.table((axis,)))
+            else:
+                drawn[column.name] = column.drawn(codes, within)
         named = {column.name: column.drawn(count) for column in self.ids}
         return pa.table(named | {name: drawn[name] for name in self.columns})
 
@@ -129,7 +136,7 @@ class Synthetic:
         notes = (APPROXIMATE,) if self.adaptive else ()
         measured = self._measured
         known = AnswerContext(
-            self._table, measured.columns, self._joint, lambda: self._fitted, lambda: self._redrawn, notes
+            self._table, measured.columns, self._joint, lambda: self._fitted_model, lambda: self._redrawn, notes
         )
         return answer_query(text, known)
 
@@ -148,14 +155,14 @@ class Synthetic:
 
     def _chosen(self, count: int) -> list[Codes]:
         """Return the cells of `count` rows, in random order."""
-        seed, fitted = self._measured.seed, self._fitted
+        seed, fitted = self._measured.seed, self._fitted_model
         places = systematic(fitted, count, float(uniforms(seed, f"first {count}", 1)[0]))
         places = places[shuffle_order(count, uniforms(seed, f"order {count}", count))]
         return [column[places] for column in fitted.rows]
 
     def _axes(self, names: str | Sequence[str]) -> Axes:
         asked = [names] if isinstance(names, str) else list(names) if isinstance(names, Iterable) else []
-        known = {name.lower(): place for place, name in enumerate(self._measured.names)}
+        known = {name.lower(): index for index, name in enumerate(self._measured.names)}
         for name in asked:
             if not isinstance(name, str) or name.lower() not in known:
                 raise UnknownName(
@@ -174,11 +181,11 @@ class Synthetic:
         return combine(measured.sizes, measured.marginals, measured.sigma_squared, measured.tables)
 
     @cached_property
-    def _fitted(self) -> Fitted:
+    def _fitted_model(self) -> Fitted:
         """Fit the model on first use; it is a function of the stored numbers."""
         with self._lock:
-            if "_fitted" in self.__dict__:
-                fitted: Fitted = self.__dict__["_fitted"]
+            if "_fitted_model" in self.__dict__:
+                fitted: Fitted = self.__dict__["_fitted_model"]
                 return fitted
             goals, sizes = targets(self._joint), self._measured.sizes
             if self.adaptive:
@@ -190,7 +197,7 @@ class Synthetic:
     @cached_property
     def _redrawn(self) -> list[tuple[float, Floats]]:
         """Return the model as it might have come out with other noise, for the margins of what it says."""
-        fitted = self._fitted
+        fitted = self._fitted_model
         return redraw(self._joint, fitted, self._measured.seed, self._seconds)
 
     def __getstate__(self) -> dict[str, object]:
@@ -198,7 +205,7 @@ class Synthetic:
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
 
     def __setstate__(self, kept: dict[str, object]) -> None:
-        self.__dict__.update({"ids": ()} | kept)
+        self.__dict__.update({"ids": (), "positions": ()} | kept)
         self._lock = RLock()
 
     def __repr__(self) -> str:

@@ -29,7 +29,7 @@ from sfumato.terminal.inspections import inspection_text
 from sfumato.terminal.outside_bounds import count_outside, outside_text
 from sfumato.terminal.trial_runs import shorten_sql, try_typical_questions
 
-_SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
+_SUMMABLE_TYPES = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _MAX_SUMS = 3
 FOR_THE_OWNER = (
     "Only for the data owner. The following is computed from the data itself and is not private: no budget pays "
@@ -165,7 +165,7 @@ def _group_advice(policy: Policy, column: Column) -> str:
 
 
 def _sum_advice(column: Column) -> str:
-    if column.type not in _SUMMED:
+    if column.type not in _SUMMABLE_TYPES:
         return "–"
     if column.bounds is None:
         return "no: declare bounds"
@@ -215,7 +215,7 @@ def _margins(database: Database, private: list[Table], query_epsilon: str) -> It
         sums = [
             column
             for column in table.columns
-            if column.bounds and column.type in _SUMMED and _is_unbounded(table, column)
+            if column.bounds and column.type in _SUMMABLE_TYPES and _is_unbounded(table, column)
         ]
         for column in sums[:_MAX_SUMS]:
             yield from _quote_margins(database, f"SUM({quoted(column.name)})", source, table, query_epsilon)

@@ -4,7 +4,7 @@ import re
 
 from rich.text import Text
 
-_COLOURED = re.compile(
+_TOKENS = re.compile(
     r"(?P<comment>--[^\n]*|/\*.*?(?:\*/|$))"
     r"|(?P<text>'(?:[^']|'')*'?)"
     r"|(?P<name>\"[^\"]*\"?)"
@@ -33,7 +33,7 @@ KEYWORDS = frozenset(_WORDS.split())
 def colour_sql(line: str) -> Text:
     """Return a line of SQL, or a command of the prompt, in colours."""
     text, position = Text(), 0
-    for match in _COLOURED.finditer(line):
+    for match in _TOKENS.finditer(line):
         text.append(line[position : match.start()])
         kind, words = match.lastgroup or "", match.group()
         if kind in {"word", "function"} and words.lower() in KEYWORDS:

@@ -9,7 +9,7 @@ from sfumato.policy_draft.accuracy import SHARE, count_margin
 from sfumato.release.rendering.escaping import escape_unprintable
 from sfumato.release.rendering.table import text_table
 
-_NOTHING = "–"
+_EMPTY_CELL = "–"
 
 
 def inspection_text(inspected: SourceReport, policy: Policy) -> str:
@@ -33,7 +33,7 @@ def inspection_text(inspected: SourceReport, policy: Policy) -> str:
         parts.append("How to read more of them\n" + "\n".join(remedies))
     for column in inspected.columns:
         if column.rounded:
-            parts.append(_rounded(column))
+            parts.append(_rounding_text(column))
     readable = [column for column in inspected.columns if column.reads_as]
     if readable:
         lines = [escape_unprintable(f"  - {column.table}.{column.column} {column.reads_as}.") for column in readable]
@@ -55,7 +55,7 @@ def _remedy(column: InspectedColumn) -> str:
     return escape_unprintable(f"  - {where}: {lost} values are not of type {column.type}; {column.remedy}.")
 
 
-def _rounded(column: InspectedColumn) -> str:
+def _rounding_text(column: InspectedColumn) -> str:
     return escape_unprintable(
         f"{column.table}.{column.column} is declared as integer, and {_share_text(column.rounded, column.present)} of "
         'its values have decimals, which are rounded. To keep them, write type = "decimal" and a step such as 0.01.'
@@ -127,13 +127,13 @@ def _caps_text(table: InspectedTable, policy: Policy) -> str:
 
 
 def _percent(part: int, whole: int) -> str:
-    return f"{part / whole:.1%}" if part and whole else _NOTHING
+    return f"{part / whole:.1%}" if part and whole else _EMPTY_CELL
 
 
 def _without_nothing(names: list[str], columns: list[list[str]], first: int) -> str:
     """Return a table without the columns that say nothing, of those from the first on."""
     indices = [
-        index for index in range(len(names)) if index < first or any(cell != _NOTHING for cell in columns[index])
+        index for index in range(len(names)) if index < first or any(cell != _EMPTY_CELL for cell in columns[index])
     ]
     return text_table(
         [names[index] for index in indices], [columns[index] for index in indices], [index > 0 for index in indices]
@@ -142,7 +142,7 @@ def _without_nothing(names: list[str], columns: list[list[str]], first: int) -> 
 
 def _share_text(count: int, whole: int) -> str:
     if not count:
-        return _NOTHING
+        return _EMPTY_CELL
     return f"{count:,} ({count / whole:.1%})" if whole else f"{count:,}"
 
 

@@ -37,7 +37,7 @@ def count_outside(database: Database) -> list[OutsideColumn]:
     database.require_owner("count values outside their bounds")
     found = []
     for table in database.policy.tables:
-        bounded = _bounded(table)
+        bounded = _bounded_columns(table)
         for start in range(0, len(bounded), _COLUMNS_PER_QUESTION):
             columns = bounded[start : start + _COLUMNS_PER_QUESTION]
             try:
@@ -45,7 +45,7 @@ def count_outside(database: Database) -> list[OutsideColumn]:
             except Refusal:  # the table cannot be asked about now
                 continue
             pairs = zip(columns, counts[::2], counts[1::2], strict=True)
-            found += [OutsideColumn(table.name, *one) for one in pairs if one[1] or one[2]]
+            found += [OutsideColumn(table.name, *pair) for pair in pairs if pair[1] or pair[2]]
     return found
 
 
@@ -53,7 +53,7 @@ def outside_text(found: Sequence[OutsideColumn]) -> str:
     """Return what to tell the owner: how many values lie outside, what becomes of them, and what to write."""
     if not found:
         return ""
-    lines = [f"  - {line}" for one in found for line in _lines(one)]
+    lines = [f"  - {line}" for report in found for line in _lines(report)]
     return "\n".join(
         [
             "Values outside their bounds",
@@ -65,7 +65,7 @@ def outside_text(found: Sequence[OutsideColumn]) -> str:
     )
 
 
-def _bounded(table: Table) -> list[Column]:
+def _bounded_columns(table: Table) -> list[Column]:
     if table.public or table.has_two_owners:  # a total of shares is no count of rows
         return []
     return [column for column in table.columns if not table.names_people(column.name) and keeps_outside(column)]
@@ -78,7 +78,7 @@ def _counts(database: Database, table: Table, columns: Sequence[Column]) -> list
     sql = select(listed, quoted(table.name))
     prepared = database.prepare(sql, None, RequestedPrice(_ANY_PRICE))
     exact, plan = prepared.engine.run(prepared.job).groups[0], prepared.plan.groups[0]
-    measured = {one.name: one.plain for one in plan.derived if isinstance(one, CountColumn)}
+    measured = {output.name: output.plain for output in plan.derived if isinstance(output, CountColumn)}
     # where a question selects how many rows count, the last number is that of all of them
     return [int(np.ravel(exact.columns[measured[asked.name]])[-1]) for asked in plan.group.asked]
 
@@ -97,11 +97,11 @@ def _literal(value: Value) -> str:
         case date():
             return f"DATE '{value}'"
         case Fraction():
-            return f"CAST('{_spelled(value)}' AS DECIMAL)"
+            return f"CAST('{_spell_bound(value)}' AS DECIMAL)"
     return str(value)
 
 
-def _spelled(value: Value) -> str:
+def _spell_bound(value: Value) -> str:
     """Return a bound as a policy spells it."""
     return f"{float(value):.15g}" if isinstance(value, Fraction) else str(value)
 
@@ -109,7 +109,7 @@ def _spelled(value: Value) -> str:
 def _lines(one: OutsideColumn) -> Iterator[str]:
     if one.column.bounds is None:
         return
-    low, high = _spelled(one.column.bounds.low), _spelled(one.column.bounds.high)
+    low, high = _spell_bound(one.column.bounds.low), _spell_bound(one.column.bounds.high)
     sides = [f"{one.below:,} below {low}"] * (one.below > 0) + [f"{one.above:,} above {high}"] * (one.above > 0)
     wider = f"bounds = [{'LOW' if one.below else low}, {'HIGH' if one.above else high}]"
     yield escape_unprintable(f"{one.table}.{one.column.name}: {' and '.join(sides)}. Write {wider} to include them.")

@@ -96,13 +96,13 @@ class Session:
             if not pending and word in _LEAVING:
                 return
             if not pending and (word in _HELPING or word.startswith("\\")):
-                self._guarded(self._command, word if word in _HELPING else line.strip().rstrip(";").rstrip())
+                self._guard(self._command, word if word in _HELPING else line.strip().rstrip(";").rstrip())
                 continue
             questions, pending = split_statements(f"{pending}\n{line}")
             if pending and not line.strip():  # an empty line ends a question too
                 questions, pending = [*questions, pending], ""
             for question in questions:
-                self._guarded(self._answer, question)
+                self._guard(self._answer, question)
 
     def prompt(self, inside: bool) -> str:
         """Return the prompt: the dataset's name and the share of the budget that is left."""
@@ -111,7 +111,7 @@ class Session:
             return f"{'…':>{len(name)}}> "
         return f"{name} {left_share_text(self.database.budget())}> "
 
-    def _guarded(self, act: Callable[[str], None], typed: str) -> None:
+    def _guard(self, act: Callable[[str], None], typed: str) -> None:
         try:
             act(typed)
         except Refusal as refusal:
@@ -192,23 +192,23 @@ class Session:
 
     def _epsilon(self, typed: str) -> None:
         positive(typed_rational(typed, "epsilon"), "epsilon")
-        self.asked = {**self._kept("delta"), "epsilon": typed}
+        self.asked = {**self._kept_settings("delta"), "epsilon": typed}
 
     def _within(self, typed: str) -> None:
         margins = {"within": read_margins(typed.split())} if typed else {}
-        self.asked = {**self._kept("delta"), **margins}
+        self.asked = {**self._kept_settings("delta"), **margins}
 
     def _share(self, typed: str) -> None:
         if typed:
             typed_share(typed, "share")
-        self.asked = {**self._kept("delta"), **({"share": typed} if typed else {})}
+        self.asked = {**self._kept_settings("delta"), **({"share": typed} if typed else {})}
 
     def _delta(self, typed: str) -> None:
         if typed:
             delta_or_zero(typed_rational(typed, "delta"))
-        self.asked = {**self._kept("epsilon", "within", "share"), **({"delta": typed} if typed else {})}
+        self.asked = {**self._kept_settings("epsilon", "within", "share"), **({"delta": typed} if typed else {})}
 
-    def _kept(self, *names: str) -> dict[str, object]:
+    def _kept_settings(self, *names: str) -> dict[str, object]:
         return {name: value for name, value in self.asked.items() if name in names}
 
     def _describe(self, typed: str) -> None:

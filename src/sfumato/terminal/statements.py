@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sfumato.errors import BadParameter
 
-_SKIPPED = re.compile(r"'(?:[^']|'')*'?|\"[^\"]*\"?|--[^\n]*|/\*.*?(?:\*/|$)|;", re.DOTALL)
+_SKIPPED_TEXT = re.compile(r"'(?:[^']|'')*'?|\"[^\"]*\"?|--[^\n]*|/\*.*?(?:\*/|$)|;", re.DOTALL)
 
 
 def split_statements(text: str) -> tuple[list[str], str]:
@@ -15,7 +15,7 @@ def split_statements(text: str) -> tuple[list[str], str]:
     (['SELECT 1', "SELECT ';'"], 'SELECT')
     """
     statements, start = [], 0
-    for match in _SKIPPED.finditer(text):
+    for match in _SKIPPED_TEXT.finditer(text):
         if match.group() == ";":
             statements.append(text[start : match.start()].strip())
             start = match.end()

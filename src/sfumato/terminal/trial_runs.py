@@ -22,7 +22,7 @@ MAX_QUESTIONS = 12
 MAX_USEFUL_RATIO = Fraction(1, 10)
 """An answer whose error bar is at most a tenth of its value."""
 MAX_ROUGH_RATIO = Fraction(1, 2)
-_SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
+_SUMMABLE_TYPES = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _TIMES = (ColumnType.DATE, ColumnType.TIMESTAMP)
 _MAX_KEYS = 100
 _TRIALS_PER_QUERY = 5
@@ -102,7 +102,7 @@ def _shares(release: Release) -> list[Fraction]:
 def typical_questions(policy: Policy) -> Iterator[str]:
     """Give questions that people ask, of each private table in turn: counts, averages, groups, sums, months, joins."""
     private = [table for table in policy.tables if not table.public]
-    joins = [join for candidate in private for other in private if (join := _joined(candidate, other))]
+    joins = [join for candidate in private for other in private if (join := _join_count(candidate, other))]
     turns = zip_longest(*(_of_table(table) for table in private), joins)
     return (sql for sql in chain.from_iterable(turns) if sql is not None)
 
@@ -147,7 +147,7 @@ def _middle(column: Column) -> int:
 
 
 def _is_summed(column: Column) -> bool:
-    return column.bounds is not None and column.type in _SUMMED and not column.unique
+    return column.bounds is not None and column.type in _SUMMABLE_TYPES and not column.unique
 
 
 def _is_key(column: Column) -> bool:
@@ -157,7 +157,7 @@ def _is_key(column: Column) -> bool:
     return grid is not None and column.type is ColumnType.INTEGER and grid.greatest - grid.least < _MAX_KEYS
 
 
-def _joined(first: Table, second: Table) -> str | None:
+def _join_count(first: Table, second: Table) -> str | None:
     """Return the count over two tables of the same people: by the path of one, or by the names that both have."""
     match second.unit:
         case UnitPath(target, _, here, there) if fold_name(target) == fold_name(first.name):

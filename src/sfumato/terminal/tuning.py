@@ -31,7 +31,7 @@ from sfumato.terminal.tuning_trial import AnswerCells, Say, Trial, has_cap, is_t
 _DIGITS = (1, 2, 5)
 _CAPS = tuple(digit * 10**power for power in range(7) for digit in _DIGITS)
 _ENDS = tuple(Fraction(digit) * Fraction(10) ** power for power in range(-6, 16) for digit in _DIGITS)
-_SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
+_SUMMABLE_TYPES = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _MAX_TOTAL_STEPS = 1 << 62
 _DRAW_COUNT = 9
 """Number of answers that are drawn for queries with private selection."""
@@ -168,17 +168,17 @@ def _tune_bounds(trial: Trial, queries: Sequence[str]) -> tuple[Tuned, BoundsDra
     }
     now = BoundsDraft(
         {name: most_rows(table) for name, table in tables.items()},
-        {place: _declared_steps(column) for place, column in columns.items()},
+        {key: _declared_steps(column) for key, column in columns.items()},
         {
-            place: column.steps(column.total_per_unit)
-            for place, column in columns.items()
+            key: column.steps(column.total_per_unit)
+            for key, column in columns.items()
             if column.total_per_unit is not None
         },
     )
     caps = {name: _tried_caps(trial, name, now) for name in tables}
     whole = replace(now, caps={name: cap[-1] for name, cap in caps.items()}, totals={})
-    ends = {place: _tried_ends(trial, place, column, whole) for place, column in columns.items()}
-    truth = replace(whole, bounds={place: (lows[0], highs[-1]) for place, (lows, highs) in ends.items()})
+    ends = {key: _tried_ends(trial, key, column, whole) for key, column in columns.items()}
+    truth = replace(whole, bounds={key: (lows[0], highs[-1]) for key, (lows, highs) in ends.items()})
     questions, skipped = _find_answerable(trial, queries, (now, truth))
     search = _Search(trial, questions, now, truth, caps, ends, columns)
     best = search.least_error(no_question_worse=True)
@@ -220,18 +220,18 @@ class _Search:
                 best = better(
                     [replace(best, caps={**best.caps, name: cap}) for cap in sorted({*tried, now.caps[name]})]
                 )
-            for place, (lows, highs) in self.ends.items():
-                self.trial.say(f"trying bounds of {'.'.join(place)} (round {turn + 1} of {_TUNING_ROUNDS})")
-                low, high = best.bounds[place]
-                fits = best.totals.get(place, _MAX_TOTAL_STEPS)
+            for key, (lows, highs) in self.ends.items():
+                self.trial.say(f"trying bounds of {'.'.join(key)} (round {turn + 1} of {_TUNING_ROUNDS})")
+                low, high = best.bounds[key]
+                fits = best.totals.get(key, _MAX_TOTAL_STEPS)
                 uppers = [(low, candidate) for candidate in highs if low < candidate <= fits]
-                best = better([best, *(replace(best, bounds={**best.bounds, place: one}) for one in uppers)])
-                low, high = best.bounds[place]
-                signs = _MAX_TOTAL_STEPS if place not in best.totals else 0
+                best = better([best, *(replace(best, bounds={**best.bounds, key: upper}) for upper in uppers)])
+                low, high = best.bounds[key]
+                signs = _MAX_TOTAL_STEPS if key not in best.totals else 0
                 lowers = [(candidate, high) for candidate in lows if -signs <= candidate < high]
-                best = better([best, *(replace(best, bounds={**best.bounds, place: one}) for one in lowers)])
-            for place, column in self.columns.items():
-                best = better([best, *_with_totals(best, place, column)])
+                best = better([best, *(replace(best, bounds={**best.bounds, key: lower}) for lower in lowers)])
+            for key, column in self.columns.items():
+                best = better([best, *_with_totals(best, key, column)])
         return best
 
     def _error(self, draft: BoundsDraft, no_question_worse: bool) -> float:
@@ -252,12 +252,13 @@ def _error_now(trial: Trial, sql: str, now: BoundsDraft, truth: BoundsDraft) -> 
     if trial.choosing is None:
         return _query_error(trial, sql, now, truth) or Fraction(0)
     draws = [dict(_release_numbers(release)) for release in trial.choosing(sql)]
-    shares = []
-    for key, (true, _) in (_answer_cells(trial, sql, truth) or {}).items():
+    real = _answer_cells(trial, sql, truth) or {}
+    found = {}
+    for key in real:
         errors = [draw[key] for draw in draws if key in draw] or [(Fraction(0), Fraction(0))]
         value, margin = (Fraction(median(part)) for part in zip(*errors, strict=True))
-        shares.append((abs(value - true) + margin) / max(abs(true), Fraction(1, 10**6)))
-    return Fraction(median(shares)) if shares else Fraction(0)
+        found[key] = value, margin
+    return typical_error(found, real)
 
 
 def _with_totals(best: BoundsDraft, place: TableColumn, column: Column) -> Iterator[BoundsDraft]:
@@ -313,10 +314,10 @@ def _tried_ends(trial: Trial, place: TableColumn, column: Column, whole: BoundsD
         bound for bound in rounds if found[f"a{bound}"] <= found["x"] * _MAX_CLIPPED_SHARE
     ]  # bounds that move most values say little about any of them
     widest = next((bound for bound in above if not found[f"a{bound}"]), high)
-    highs = sorted({one for one in above if one <= widest} | {high, widest})
+    highs = sorted({bound for bound in above if bound <= widest} | {high, widest})
     below = [-bound for bound in rounds if found[f"b{bound}"] <= found["x"] * _MAX_CLIPPED_SHARE]
     lowest = next((-bound for bound in rounds if not found[f"b{bound}"]), low) if found["n"] else min(0, low)
-    lows = sorted({one for one in below if one >= lowest and found["n"]} | {low, lowest})
+    lows = sorted({bound for bound in below if bound >= lowest and found["n"]} | {low, lowest})
     return lows, highs
 
 
@@ -360,8 +361,17 @@ def _query_error(trial: Trial, sql: str, draft: BoundsDraft, truth: BoundsDraft)
     values, real = _answer_cells(trial, sql, draft), _answer_cells(trial, sql, truth)
     if values is None or real is None:
         return None
+    return typical_error(values, real)
+
+
+def typical_error(values: AnswerCells, real: AnswerCells) -> Fraction:
+    """Return the error of the typical cell that is not empty; a cell that is not in the answer is missing as a whole.
+
+    The widest bounds have cells that no data is in, nor in the answer.
+    """
+    full = {key: true for key, (true, _) in real.items() if true} or {key: true for key, (true, _) in real.items()}
     shares = []
-    for key, (true, _) in real.items():
+    for key, true in full.items():
         value, margin = values.get(key, (Fraction(0), Fraction(0)))
         shares.append((abs(value - true) + margin) / max(abs(true), Fraction(1, 10**6)))
     return Fraction(median(shares)) if shares else Fraction(0)

@@ -49,14 +49,14 @@ def changed_lines(policy: Policy, now: BoundsDraft, best: BoundsDraft) -> Iterat
             yield f"rows_per_unit = {best.caps[name]}  # now {before}{now.caps[name]}"
         places = {(name, fold_name(column.name)): column for column in table.columns}
         changed = {
-            place: column
-            for place, column in places.items()
-            if (best.bounds.get(place), best.totals.get(place)) != (now.bounds.get(place), now.totals.get(place))
+            key: column
+            for key, column in places.items()
+            if (best.bounds.get(key), best.totals.get(key)) != (now.bounds.get(key), now.totals.get(key))
         }
         if changed:
             yield f"[tables.{_toml_key(table.name)}.columns]"
-        for place, column in changed.items():
-            parts = _policy_parts(column, *best.bounds[place], best.totals.get(place))
+        for key, column in changed.items():
+            parts = _policy_parts(column, *best.bounds[key], best.totals.get(key))
             yield f"{_toml_key(column.name)} = {{ {', '.join(parts)} }}{_current_text(column)}"
 
 

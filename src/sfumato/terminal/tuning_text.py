@@ -33,7 +33,7 @@ def tuned_text(tuned: Tuned) -> str:
     table = text_table(names, columns, [False] + [True] * (len(names) - 1))
     parts = [DISCLOSURE, _section(f"Cut and noise together, at ε = {round_up(tuned.epsilon)} a question", table)]
     if tuned.skipped:
-        lines = [escape_unprintable(f"- {shorten_sql(one.sql)}: {one.why}") for one in tuned.skipped]
+        lines = [escape_unprintable(f"- {shorten_sql(query.sql)}: {query.why}") for query in tuned.skipped]
         parts.append(_section("Not rehearsed", "\n".join(lines)))
     worse = sum(question.worse for question in tuned.questions)
     if tuned.choosing:

@@ -32,7 +32,7 @@ from sfumato.release.release import Release, make_release
 from sfumato.release.stages import with_any_value
 from sfumato.terminal.tuning_lines import BoundsDraft, Steps
 
-_SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
+_SUMMABLE_TYPES = (ColumnType.INTEGER, ColumnType.DECIMAL)
 AnswerCells = dict[tuple[object, ...], tuple[Fraction, Fraction]]
 """Every number of an answer with its margin, by keys and column."""
 Say = Callable[[str], None]
@@ -60,13 +60,15 @@ class Trial:
         for name, rows in draft.caps.items():
             table = tables[name]
             fields = []
-            for one in table.fields:
-                steps = draft.bounds.get((name, one.name))
-                facts = one.facts
+            for declared in table.fields:
+                steps = draft.bounds.get((name, declared.name))
+                facts = declared.facts
                 if steps is not None:
                     low, high = steps
                     facts = replace(facts, low=low, high=high, declared_low=True, declared_high=True)
-                fields.append(replace(one, facts=facts, bounds_chosen=False, total=draft.totals.get((name, one.name))))
+                fields.append(
+                    replace(declared, facts=facts, bounds_chosen=False, total=draft.totals.get((name, declared.name)))
+                )
             tables[name] = replace(table, fields=tuple(fields), rows_per_unit=rows, rows_chosen=False)
         return replace(self.engine.catalog, tables=tables)
 
@@ -104,7 +106,7 @@ def _expected_values(chosen: PlannedSelection, exact: GroupAggregates) -> NoisyV
             "Their error is known only with the answer.",
             "Tune by counts, sums and averages, and leave this question out.",
         )
-    return chosen.mechanism.expected([held.for_cell(place) for place in range(len(exact.keys))])
+    return chosen.mechanism.expected([held.for_cell(index) for index in range(len(exact.keys))])
 
 
 @contextmanager
@@ -159,7 +161,7 @@ def has_cap(table: Table) -> bool:
 def is_tuned(table: Table, column: Column) -> bool:
     """Tell whether the bounds of a column are tried."""
     own = table.names_people(column.name)
-    return not own and column.type in _SUMMED and column.bounds is not None and column.values is None
+    return not own and column.type in _SUMMABLE_TYPES and column.bounds is not None and column.values is None
 
 
 @contextmanager

@@ -65,7 +65,7 @@ def test_psql_asks_prepares_and_takes_the_time(server: Served) -> None:
     done = psql(
         server, *script, f"EXPLAIN {COUNT};", "SHOW sfumato.budget;", r"SELECT 1 AS one \gdesc", "BEGIN; COMMIT;"
     )
-    assert done.stderr.startswith("NOTICE:  price: ε = 1, δ = 0; left: "), done.stderr
+    assert done.stderr.startswith("NOTICE:  price: ε = 1, δ = 0; 0.1 % of the budget used; left: "), done.stderr
     assert "ERROR" not in done.stderr
     assert "Name 3" in done.stdout
     assert "price: " in done.stdout

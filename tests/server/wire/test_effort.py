@@ -248,7 +248,7 @@ def endless(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading
     begun, ended = threading.Event(), threading.Event()
     rows = CataloguePlan.rows
     monkeypatch.setattr(compiled, "MAX_STEPS", 10**15)
-    monkeypatch.setattr(compiled, "SECONDS", 1e9)
+    monkeypatch.setattr(compiled, "MAX_QUERY_SECONDS", 1e9)
 
     def watched(plan: CataloguePlan, run: Execution) -> Any:
         begun.set()

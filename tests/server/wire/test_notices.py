@@ -10,6 +10,8 @@ import psycopg
 import pytest
 from tests.server.wire.served import BY_DEPT, COUNT, PRICE, Message, Served, errors, fields, served
 
+from sfumato.accounting.loss import percent_up
+
 
 def notices(found: list[Message]) -> list[dict[str, str]]:
     return [fields(body) for kind, body in found if kind == b"N"]
@@ -35,9 +37,10 @@ def test_an_answer_says_its_price_once_and_that_it_is_free_from_then_on(server: 
         asked = BY_DEPT.replace("GROUP", f"WHERE age < {80 + at} GROUP")
         with server.client(pairs=PRICE) as client:
             (said,) = notices(client.query(way.replace(BY_DEPT, asked)))  # each way is charged where it comes first
-            left = server.gate.database(server.caller()).budget().remaining
+            budget = server.gate.database(server.caller()).budget()
+            left = f"{percent_up(budget.used)} of the budget used; left: {budget.remaining}"
             assert (said["S"], said["C"]) == ("NOTICE", "00000")
-            assert said["M"].startswith(f"price: ε = 1, δ = 0; left: {left}; {MARGINS}")
+            assert said["M"].startswith(f"price: ε = 1, δ = 0; {left}; {MARGINS}")
             assert said["M"].endswith(MARKED)
             assert "Each person contributes at most 4 rows" in said["D"]
             assert "costs nothing" not in said["D"]
@@ -45,7 +48,7 @@ def test_an_answer_says_its_price_once_and_that_it_is_free_from_then_on(server: 
             today = datetime.now(UTC)
             for again in ways(asked):
                 (said,) = notices(client.query(again))
-                assert said["M"].startswith(f"free: from your answer of {today.day} {today:%B %Y}; left: {left}; ")
+                assert said["M"].startswith(f"free: from your answer of {today.day} {today:%B %Y}; {left}; ")
                 assert "price" not in said["M"] + said["D"]
                 assert "Free" not in said["D"]
 
@@ -66,7 +69,9 @@ def test_an_answer_that_another_account_paid_for_is_free_and_does_not_say_when(t
         password = server.grants.grant("press").password
         with server.client(user="press", password=password, pairs=PRICE) as other:
             (said,) = notices(other.query(BY_DEPT))
-            assert said["M"].startswith("free: from an earlier answer; left: ε = 999, δ = 0; ")
+            assert said["M"].startswith(
+                "free: from an earlier answer; 0.1 % of the budget used; left: ε = 999, δ = 0; "
+            )
 
 
 def test_what_is_free_says_nothing_and_a_client_may_hide_notices(server: Served) -> None:

@@ -50,7 +50,7 @@ from sfumato.errors import UnsupportedEvent
 FLOAT_RANGE_ERRORS = (ArithmeticError, ValueError, IndexError, MemoryError)
 """What an engine may run into when parameters lie near the ends of the floats; it is left out then."""
 
-_GRIDDED = PoissonSampled | TruncatedPoissonSampled | GaussianMixture | Parallel  # known by their curves alone
+_GridEvent = PoissonSampled | TruncatedPoissonSampled | GaussianMixture | Parallel  # known by their curves alone
 _MAX_EXACT_FLOAT_STEPS = 2**40  # steps up to which a float tells one from the next
 
 
@@ -131,12 +131,12 @@ def _high(curve: Curve, slack: float, epsilon: float) -> tuple[float, float]:
     """Return what bounds the curve itself from below, and an upper bound on delta."""
     if not slack:
         return curve.delta(epsilon)
-    low, high = _reflected(curve, epsilon - 2 * slack * (1 + 4 * ROUNDOFF))
+    low, high = _reflect(curve, epsilon - 2 * slack * (1 + 4 * ROUNDOFF))
     grow = math.exp(min(slack, 700.0))
     return min(1.0, low * grow), min(1.0, high * grow * (1 + 4 * ROUNDOFF))
 
 
-def _reflected(curve: Curve, epsilon: float) -> tuple[float, float]:
+def _reflect(curve: Curve, epsilon: float) -> tuple[float, float]:
     """Return bounds on delta; at epsilon < 0 a symmetric pair has 1 - delta(e) = e^e (1 - delta(-e))."""
     if epsilon >= 0:
         return curve.delta(math.nextafter(epsilon, 0.0))
@@ -233,10 +233,10 @@ class Drawn:
         """Return the greater lower and the greater upper bound of both directions."""
         # delta only falls from there on, though not below what is infinite
         at = np.array([min(epsilon, MAX_LOG_RATIO)])
-        low = max(max(curve.infinite, self._reached(curve, epsilon)) for curve in self.directions)
+        low = max(max(curve.infinite, self._search_epsilon(curve, epsilon)) for curve in self.directions)
         return low, max(float(curve.above(at)[0]) for curve in self.directions)
 
-    def _reached(self, curve: curves.PairCurve, epsilon: float) -> float:
+    def _search_epsilon(self, curve: curves.PairCurve, epsilon: float) -> float:
         return float(curve.below(np.array([epsilon]))[0][0]) if epsilon <= MAX_LOG_RATIO else 0.0
 
 
@@ -295,7 +295,7 @@ def _bracket(parts: Mapping[Event, int], delta: float, epsilon: float | None) ->
 
 def _lower_and_upper_curves(parts: Mapping[Event, int], delta: float, epsilon: float | None) -> tuple[Slacked, Slacked]:
     """Return curves below and above the truth."""
-    if any(isinstance(event, _GRIDDED) for event in parts):
+    if any(isinstance(event, _GridEvent) for event in parts):
         if sum(parts.values()) == 1:
             drawn: Slacked = [(Drawn(grid.directions(next(iter(parts)), alone=True)), 0.0)]
             return drawn, drawn

@@ -31,7 +31,7 @@ from sfumato.accounting.distribution.grid_sum import Composition, SummedLosses
 from sfumato.accounting.distribution.tilted_fft import RepeatedLaw, tilted_law
 from sfumato.accounting.event import Event
 
-_MAX_FULLY_LISTED_VECTORS, _MAX_VECTORS = 4, 64
+_MAX_EXHAUSTIVE_VECTORS, _MAX_VECTORS = 4, 64
 _MAX_WORK_POINTS = 250_000  # vectors times lattice points of one law
 _LAW_REACH_DEVIATIONS = 14.0  # standard deviations that a law is listed for; beyond lies less than e^-97
 _OMITTED_PROBABILITY = 1e-42
@@ -162,7 +162,7 @@ def greatest_curve(norm: int, sigma_squared: Fraction) -> PairCurve:
     if len(vectors(norm)) == 1:
         return curve(vectors(norm)[0], sigma_squared)
     # then every curve can be asked at each slope, also between the lattice's own
-    if len(vectors(norm)) <= _MAX_FULLY_LISTED_VECTORS:
+    if len(vectors(norm)) <= _MAX_EXHAUSTIVE_VECTORS:
         return worst(tuple(curve(vector, sigma_squared) for vector in vectors(norm)))
     first, masses, infinite = cover(norm, sigma_squared)
     losses = (norm + 2 * (first + np.arange(len(masses)))) / (2 * float(sigma_squared))

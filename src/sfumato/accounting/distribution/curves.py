@@ -360,13 +360,13 @@ class Failing:
     delta: float
 
     @property
-    def _least(self) -> float:
+    def _success_share(self) -> float:
         return self.delta if self.delta > MIN_NORMAL_PROBABILITY else 0.0
 
     @property
     def infinite(self) -> float:
         """Return delta and the inner event's share."""
-        return (self._least + (1 - self.delta) * self.inner.infinite) * (1 - 8 * ROUNDOFF)
+        return (self._success_share + (1 - self.delta) * self.inner.infinite) * (1 - 8 * ROUNDOFF)
 
     @property
     def anchors(self) -> Anchors | None:
@@ -382,7 +382,7 @@ class Failing:
     def below(self, t: Floats) -> Line:
         """Return the line of the inner set together with the failure."""
         value, least, most = self.inner.below(t)
-        lower = (self._least + (1 - self.delta) * value) * (1 - 8 * ROUNDOFF)
+        lower = (self._success_share + (1 - self.delta) * value) * (1 - 8 * ROUNDOFF)
         return lower, (1 - self.delta) * least * (1 - 8 * ROUNDOFF), (1 - self.delta) * most * (1 + 8 * ROUNDOFF)
 
 

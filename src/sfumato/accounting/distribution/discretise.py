@@ -72,7 +72,7 @@ def law_below(curve: PairCurve, cut: Cut) -> LatticeLaw:
     cut = Cut(cut.unit, cut.offset, cut.first, min(cut.last, math.floor((MAX_LOG_RATIO - cut.offset) / cut.unit) - 1))
     middles = cut.points[:-1] + cut.unit / 2
     line = curve.below(middles)
-    offset = 0.0 if cut.offset else _concentrated(cut, line)
+    offset = 0.0 if cut.offset else _concentration_start(cut, line)
     if offset:  # the cell from 0 to unit becomes the first one, and begins at `offset`; its line stays as it is
         at = np.append(cut.unit / 2, offset + middles[1 - cut.first :])
         cut = Cut(cut.unit, offset, 0, cut.last)
@@ -110,7 +110,7 @@ class Tangents:
         return left, right
 
 
-def _everything(cut: Cut) -> Floats:
+def _full_set_height(cut: Cut) -> Floats:
     """Return 1 - x, the height of the set of everything, rounded down."""
     heights = -np.expm1(np.minimum(cut.points, 1.0))
     return heights - 8 * ROUNDOFF * (np.abs(heights) + np.abs(cut.points))
@@ -122,7 +122,7 @@ def _at_ends(curve: PairCurve, cut: Cut, tangents: Tangents) -> Tangents:
     Extreme losses that have probability lie at such ends: there the line meets 1 - x, or the floor, exactly.
     """
     left, right = tangents.ends(cut)
-    low = (left < _everything(cut)[:-1]) & (cut.points[1:] < 0)
+    low = (left < _full_set_height(cut)[:-1]) & (cut.points[1:] < 0)
     high = (right < curve.infinite) & (cut.points[:-1] > 0)
     at = np.where(low, cut.points[:-1], np.where(high, cut.points[1:], tangents.at))
     moved = np.flatnonzero(low | high)
@@ -131,7 +131,7 @@ def _at_ends(curve: PairCurve, cut: Cut, tangents: Tangents) -> Tangents:
     return Tangents(at, (value, least, most))
 
 
-def _concentrated(cut: Cut, line: Line) -> float:
+def _concentration_start(cut: Cut, line: Line) -> float:
     """Return where the lattice must begin if almost all losses lie within a small part of one unit below 0, else 0.
 
     Seldom drawn people: nearly every loss is ln(1 - rate), and a lattice with no point near it would merge everything.
@@ -154,7 +154,7 @@ def _heights(cut: Cut, tangents: Tangents, floor: float, *, begins: bool) -> tup
     lattice begins in the midst of the losses, and those below it are dropped.
     """
     left, right = tangents.ends(cut)
-    everything = _everything(cut)
+    everything = _full_set_height(cut)
     whole = (left < everything[:-1]) & (cut.points[1:] < 0)
     whole[0] &= not begins
     left, right = np.where(whole, everything[:-1], left), np.where(whole, everything[1:], right)

@@ -118,11 +118,11 @@ def _direction_curves(parts: EventParts) -> list[Curves]:
 def _leader(composed: Sequence[Composition], delta: float, epsilon: float | None) -> tuple[int, float]:
     """Return the direction that decides, and how far apart its bounds are: on delta, or on epsilon at `delta`."""
     if epsilon is not None:
-        bounds = [one.delta_bounds(epsilon) for one in composed]
+        bounds = [curve.delta_bounds(epsilon) for curve in composed]
         leader = int(np.argmax([high for _, high in bounds]))
         low, high = bounds[leader]
         return leader, (high - low) / high if high > 0 else 0.0
-    highs = [_crossing(one, 1, delta) for one in composed]
+    highs = [_crossing(curve, 1, delta) for curve in composed]
     leader = int(np.argmax(highs))
     return leader, 1 - _crossing(composed[leader], 0, delta) / highs[leader]
 
@@ -191,16 +191,16 @@ def directions(event: Event, *, alone: bool = False) -> Directions:
             # (1-q)Q + qP against Q, and Q against (1-q)Q + qP: proofs/poisson_sampling.md
             return Mixed(float(rate), ahead, backward=False), Mixed(float(rate), back, backward=True)
         case Approximate(inner, delta):
-            return _each(directions(inner, alone=alone), float(delta))
+            return _with_failure(directions(inner, alone=alone), float(delta))
         case Composed() | Repeated() | TreeAggregation():
             return _compose_inside(event)
         case Parallel(events):
             members = [directions(inner) for inner in events]
-            ahead = worst(tuple(one for one, _ in members))
-            symmetric = all(one is other for one, other in members)
+            ahead = worst(tuple(member for member, _ in members))
+            symmetric = all(member is other for member, other in members)
             return ahead, ahead if symmetric else worst(tuple(other for _, other in members))
         case TruncatedPoissonSampled():
-            return _truncated(event)
+            return _truncated_directions(event)
         case GaussianMixture() if event.largest:
             kept = [(a, b) for a, b in zip(event.sensitivities, event.probabilities, strict=True) if b]
             deviation = math.sqrt(event.sigma_squared)
@@ -214,7 +214,7 @@ def directions(event: Event, *, alone: bool = False) -> Directions:
             return curve, curve
 
 
-def _truncated(event: TruncatedPoissonSampled) -> Directions:
+def _truncated_directions(event: TruncatedPoissonSampled) -> Directions:
     """Return above a draw between both cases that everybody sees, below a release in which other units add nothing."""
     cut, inner = truncation(event), event.event
     whole = directions(PoissonSampled(event.rate, inner))
@@ -225,13 +225,13 @@ def _truncated(event: TruncatedPoissonSampled) -> Directions:
     swapped = directions(PoissonSampled(Fraction(float_above(cut.most_rate)), group_event(inner, 2)))
     shares = math.nextafter(float(cut.least), 0.0), min(1.0, float_above(cut.most))
     ahead, back = (
-        Bracketed((Labelled(one, other, *shares),), (below,))
-        for one, other, below in zip(whole, swapped, rare, strict=True)
+        Bracketed((Labelled(first, other, *shares),), (below,))
+        for first, other, below in zip(whole, swapped, rare, strict=True)
     )
     return ahead, back
 
 
-def _each(pair: Directions, delta: float) -> Directions:
+def _with_failure(pair: Directions, delta: float) -> Directions:
     ahead = Failing(pair[0], delta)
     return ahead, ahead if pair[0] is pair[1] else Failing(pair[1], delta)
 

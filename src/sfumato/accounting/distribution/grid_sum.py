@@ -83,18 +83,18 @@ class SummedLosses:
 
     def above(self, t: Floats) -> Floats:
         """Return upper bounds on g(e^t)."""
-        return folded_above(t, self._unfolded(t))
+        return folded_above(t, self._unfolded_height(t))
 
     def below(self, t: Floats) -> Line:
         """Return the best line of all tilts."""
         ahead = _best_below(self.forward, t)
         if self.forward is self.backward:
-            return folded_below(t, ahead, self._unfolded(t))
+            return folded_below(t, ahead, self._unfolded_height(t))
         behind = _best_below(self.backward, t)
         value, least, most = (np.where(t < 0, b, a) for a, b in zip(ahead, behind, strict=True))
-        return folded_below(t, (value, least, most), self._unfolded(t))
+        return folded_below(t, (value, least, most), self._unfolded_height(t))
 
-    def _unfolded(self, t: Floats) -> Floats:
+    def _unfolded_height(self, t: Floats) -> Floats:
         ahead = _least_above(self.forward, t)
         return ahead if self.forward is self.backward else np.where(t < 0, _least_above(self.backward, t), ahead)
 

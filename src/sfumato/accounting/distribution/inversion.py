@@ -42,7 +42,7 @@ def _by_itself(
     return _outward(lambda epsilon: evaluate(epsilon)[0] >= target, point, -1, 1e-13)
 
 
-def _near(low: float, high: float) -> bool:
+def _are_close(low: float, high: float) -> bool:
     return low > 0.99 * high
 
 
@@ -52,7 +52,7 @@ def _shift(evaluate: EvaluateDelta, middle: float) -> float:
         return 1e-13
     low, high = evaluate(middle)
     further = _middle(evaluate(middle * (1 + 1e-5)))
-    if not (_near(low, high) and 0 < further < _middle((low, high))):
+    if not (_are_close(low, high) and 0 < further < _middle((low, high))):
         return 1e-13
     slope = math.log(_middle((low, high)) / further) / 1e-5
     return min(0.1, max(1e-13, 0.6 * math.log(high / low) / slope))

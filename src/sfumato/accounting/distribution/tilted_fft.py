@@ -238,7 +238,7 @@ def _window(
     """
     if high - low < 1 << 12:
         return low, high, 0.0
-    bases = {id(one): _log_mgf(one, theta) for one in (laws, rough)}
+    bases = {id(law): _log_mgf(law, theta) for law in (laws, rough)}
     furthest = sum(times * float(np.abs(losses).max()) for losses, _, times in laws)
     count = sum(times for _, _, times in laws)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from sfumato.engines.cohort_set import CohortSet
 from sfumato.secure_files import publish
 
-KEPT = "kept"
+KEPT_FILE_NAME = "kept"
 """The file of a build that becomes the one beside the salt."""
 
 
@@ -40,7 +40,7 @@ class BuiltFile:
     def commit(self) -> None:
         """Keep the cohorts of people who came: before a manifest names the copy, and whatever becomes of it."""
         if self.copied.cohorts is not None and self.kept_cohorts is not None:
-            publish(self.copied.file.with_name(KEPT), self.kept_cohorts)
+            publish(self.copied.file.with_name(KEPT_FILE_NAME), self.kept_cohorts)
 
     def discard(self) -> None:
         """Do nothing: the file is everything."""

@@ -15,4 +15,4 @@ def letters(name: str) -> tuple[str, str]:
     query = select(f"c, {name}(c)", every, where=f"c <> {name}(c)")
     with duckdb.connect() as connection:
         found = connection.execute(query).fetchall()
-    return "".join(one for one, _ in found), "".join(other for _, other in found)
+    return "".join(letter for letter, _ in found), "".join(other for _, other in found)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sfumato.engines.cohort_set import CohortSet, cohorts_from_json, cohorts_to_json
 from sfumato.engines.duckdb.build import Build
-from sfumato.engines.duckdb.built_file import KEPT
+from sfumato.engines.duckdb.built_file import KEPT_FILE_NAME
 from sfumato.engines.duckdb.connection import Connection, execute
 from sfumato.engines.snapshot_manifest import keyed_digest
 from sfumato.engines.sql.builder import insert, select
@@ -47,8 +47,8 @@ def attach_assignment(connection: Connection, kept: Path | None, digest: str) ->
 
 def write_assignment(connection: Connection, aside: Path, cohorts: CohortSet, digest: str, people: str) -> None:
     """Write an assignment and its people into a file aside."""
-    execute(connection, f"ATTACH {literal(str(aside))} AS {KEPT}")
-    execute(connection, f"CREATE TABLE {KEPT}.main.people AS {people}")
-    execute(connection, f"CREATE TABLE {KEPT}.main.assignments (assignment VARCHAR, digest VARCHAR)")
-    execute(connection, insert(f"{KEPT}.main.assignments", ["$1", "$2"]), [cohorts_to_json(cohorts), digest])
-    execute(connection, f"DETACH {KEPT}")
+    execute(connection, f"ATTACH {literal(str(aside))} AS {KEPT_FILE_NAME}")
+    execute(connection, f"CREATE TABLE {KEPT_FILE_NAME}.main.people AS {people}")
+    execute(connection, f"CREATE TABLE {KEPT_FILE_NAME}.main.assignments (assignment VARCHAR, digest VARCHAR)")
+    execute(connection, insert(f"{KEPT_FILE_NAME}.main.assignments", ["$1", "$2"]), [cohorts_to_json(cohorts), digest])
+    execute(connection, f"DETACH {KEPT_FILE_NAME}")

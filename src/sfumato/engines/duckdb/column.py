@@ -25,7 +25,7 @@ _NULL = '"NULL"'
 """What the engine calls the type of a column without values."""
 _TEXT_PLACES = 18
 """Numbers in text are read with this many places, as many as the finest step has; from 10^20 on they are absent."""
-_WHOLE = "[ \\t]*([+-]?[0-9]{1,38})([.]0*)?[ \\t]*"
+_WHOLE_NUMBER = "[ \\t]*([+-]?[0-9]{1,38})([.]0*)?[ \\t]*"
 """An integer in text, in which trailing zeros say nothing: many programs write them as soon as one value is missing."""
 _FIXED_BLANKS = "\u00a0\u202f"
 """Spaces at which no line breaks, as they stand in numbers."""
@@ -62,7 +62,7 @@ def alone(sql: str) -> Stored:
     return Stored(sql, UNITED, Kind.EACH)
 
 
-def _each(stored: Stored, form: Callable[[Stored], str]) -> str:
+def _by_stored_type(stored: Stored, form: Callable[[Stored], str]) -> str:
     """Return the form of the one way in which a value is stored."""
     integer, floating, text = (f"{stored.sql}.{member}" for member in MEMBERS)
     return (
@@ -221,8 +221,8 @@ def _exact_integer(stored: Stored) -> str:
     value = stored.sql
     match stored.kind:
         case Kind.RAW:  # 7, 007 and 7.0 are the integer seven; the engine's own cast would make 7.4 one too
-            whole_number = f"TRY_CAST(regexp_extract({value}, '{_WHOLE}', 1) AS HUGEINT)"
-            return f"CASE WHEN regexp_full_match({value}, '{_WHOLE}') THEN CAST({whole_number} AS VARCHAR) END"
+            whole_number = f"TRY_CAST(regexp_extract({value}, '{_WHOLE_NUMBER}', 1) AS HUGEINT)"
+            return f"CASE WHEN regexp_full_match({value}, '{_WHOLE_NUMBER}') THEN CAST({whole_number} AS VARCHAR) END"
         case Kind.FLOATING:
             double = f"({value})::DOUBLE"
             exact = f"isfinite({double}) AND {double} = trunc({double}) AND abs({double}) < {2**53}"
@@ -263,6 +263,6 @@ READING = ValueForms(
     exact_integer=_exact_integer,
     is_a_day=_is_a_day,
     is_of_microseconds=_is_of_microseconds,
-    each=_each,
+    each=_by_stored_type,
 )
 column_sql, unit_sql, check_range = READING.column, READING.unit, READING.check_range

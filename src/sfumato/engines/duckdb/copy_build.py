@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from sfumato.engines.duckdb.build import Build, build_table
-from sfumato.engines.duckdb.built_file import KEPT, CopiedFile
+from sfumato.engines.duckdb.built_file import KEPT_FILE_NAME, CopiedFile
 from sfumato.engines.duckdb.cohorts import write_cohorts
 from sfumato.engines.duckdb.connection import BEFORE, COPY, SCRATCH, STAGE, closed_connection, execute
 from sfumato.engines.duckdb.file_digests import digest_files, write_marks
@@ -71,7 +71,7 @@ class _Building:
 
     def forget(self) -> None:
         """Remove what an attempt left."""
-        for name in (COPY, STAGE, KEPT):
+        for name in (COPY, STAGE, KEPT_FILE_NAME):
             (self.folder / name).unlink(missing_ok=True)
 
     @contextmanager
@@ -104,7 +104,7 @@ class _Building:
                 now = digest_files(policy, policy.source, self.salt) if policy.source.scheme in ENDINGS else {}
                 loaded = load_arrivals(connection, policy, found, now, self.progress)
             carried = carried_tables(policy, loaded) if before is not None else frozenset()
-            if not carried or before is None or not _copied(before, self.folder / COPY):
+            if not carried or before is None or not _copy_previous(before, self.folder / COPY):
                 carried = frozenset()  # everything is written, from the copy before where nothing arrived
             execute(connection, f"ATTACH {literal(str(self.folder / COPY))} AS {COPY}")
             drop_all_but(connection, carried)
@@ -113,10 +113,10 @@ class _Building:
                 execute(connection, f"ATTACH ':memory:' AS {SCRATCH}")  # what does not fit after all is spilled
                 build = replace(build, staging=SCRATCH)
             write_shape(
-                connection, [one for table in policy.tables for one in build_table(build, table, self.progress)]
+                connection, [entry for table in policy.tables for entry in build_table(build, table, self.progress)]
             )
             if policy.cohort is not None:
-                cohorts = write_cohorts(build, self.folder / KEPT, self.kept_cohorts)
+                cohorts = write_cohorts(build, self.folder / KEPT_FILE_NAME, self.kept_cohorts)
             write_marks(connection, now, loaded.rows)
             execute(connection, f"DETACH {COPY}")  # writes everything into the file
         return CopiedFile(self.folder / COPY, cohorts)
@@ -130,7 +130,7 @@ def _fits_into_memory(policy: Policy, rows: Mapping[str, int], limits: Limits) -
     return _BYTES_PER_VALUE * max(sizes, default=0) <= _SCRATCH_SHARE * limits.memory_bytes
 
 
-def _copied(before: Path, target: Path) -> bool:
+def _copy_previous(before: Path, target: Path) -> bool:
     """Copy the file of the copy before, so that only what changed is written; False where that fails."""
     try:
         shutil.copyfile(before, target)

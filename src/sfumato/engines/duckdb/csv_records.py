@@ -81,13 +81,13 @@ class _Form:
 
 def header(path: Path, written: CsvFormat = PLAIN) -> tuple[str, ...]:
     """Return the names in the first record."""
-    with _opened(path, written) as stream:
+    with _open_utf8(path, written) as stream:
         return _header(_first(stream), written)[0].names
 
 
 def beginning(path: Path) -> bytes:
     """Return the first bytes of a file as they are, for whoever drafts a policy and must say how files are written."""
-    with _opened(path, PLAIN) as stream:
+    with _open_utf8(path, PLAIN) as stream:
         return _read(stream, _MAX_HEADER_BYTES)
 
 
@@ -109,7 +109,7 @@ def record_batches(
     A column has the most characters that its values keep, or None where they stay whole; `0` marks values that are no
     text: those of more than a thousand bytes are absent. Unquoted and empty is NULL, and so is what is not UTF-8.
     """
-    with _opened(path, written) as stream:
+    with _open_utf8(path, written) as stream:
         buffer = _first(stream)
         form, start, line = _header(buffer, written)
         buffer, final = buffer[start:], False
@@ -117,9 +117,9 @@ def record_batches(
             more = _read(stream, max(_CHUNK_BYTES - len(buffer), len(buffer), 1))
             final = not more
             buffer += more
-            records = _checked(buffer, form, line, final)
+            records = _check_records(buffer, form, line, final)
             if records.size:
-                yield _parsed(buffer, records, form, wanted, line), records.count
+                yield _parse_batch(buffer, records, form, wanted, line), records.count
             buffer, line = buffer[records.size :], line + records.lines
             if len(buffer) > _MAX_RECORD_BYTES:
                 raise Malformed(f"a record has more than {_MAX_RECORD_BYTES:,} bytes", line)
@@ -136,18 +136,18 @@ class _Transcoded:
         return part.decode(self._encoding, "surrogateescape").encode("utf-8", "surrogateescape")
 
 
-def _decompressed(path: Path, name: str) -> Any:
+def _open_compressed(path: Path, name: str) -> Any:
     if name.endswith(".zst"):
         return pa.input_stream(str(path), compression="zstd")
     return gzip.open(path, "rb") if name.endswith(".gz") else path.open("rb")
 
 
 @contextmanager
-def _opened(path: Path, written: CsvFormat) -> Iterator[Any]:
+def _open_utf8(path: Path, written: CsvFormat) -> Iterator[Any]:
     """Open a file as bytes of UTF-8, whatever compresses or encodes it."""
     name = path.name.lower()
     try:
-        opened = _decompressed(path, name)
+        opened = _open_compressed(path, name)
     except _UNREADABLE:
         raise Malformed("it cannot be opened") from None
     with opened:
@@ -188,19 +188,19 @@ def _header(buffer: bytes, written: CsvFormat) -> tuple[_Form, int, int]:
         form, start, line = _header(buffer[separator.end() :], written)
         return form, start + separator.end(), line + 1
     quoted = False
-    place = 0
-    for place, byte in enumerate(buffer):  # noqa: B007
+    index = 0
+    for index, byte in enumerate(buffer):  # noqa: B007
         if byte == _QUOTE:
             quoted = not quoted
         elif byte in (_LF, _CR) and not quoted:
             break
     else:
-        place = len(buffer)
-        if quoted or place >= _MAX_HEADER_BYTES:
+        index = len(buffer)
+        if quoted or index >= _MAX_HEADER_BYTES:
             raise Malformed("its first record does not end", 1)
-    end = _CR if buffer[place : place + 1] == b"\r" and buffer[place + 1 : place + 2] != b"\n" else _LF
-    after = place + (2 if buffer[place : place + 2] == b"\r\n" else 1)
-    first = buffer[:place]
+    end = _CR if buffer[index : index + 1] == b"\r" and buffer[index + 1 : index + 2] != b"\n" else _LF
+    after = index + (2 if buffer[index : index + 2] == b"\r\n" else 1)
+    first = buffer[:index]
     try:
         names = tuple(next(csv.reader([first.decode()], strict=True, delimiter=written.delimiter), ()))
     except UnicodeDecodeError:
@@ -211,7 +211,7 @@ def _header(buffer: bytes, written: CsvFormat) -> tuple[_Form, int, int]:
     return form, after, 1 + buffer[:after].count(b"\r" if end == _CR else b"\n")
 
 
-def _checked(buffer: bytes, form: _Form, line: int, final: bool) -> _Records:
+def _check_records(buffer: bytes, form: _Form, line: int, final: bool) -> _Records:
     """Return how far the buffer holds whole records, all well-formed, or refuse by line."""
     data = np.frombuffer(buffer, np.uint8)
     found = (data == form.between) | (data == _LF)
@@ -299,7 +299,9 @@ def _line(buffer: bytes, place: int, form: _Form, line: int) -> int:
     return line + buffer.count(bytes([form.end]), 0, place)
 
 
-def _parsed(buffer: bytes, records: _Records, form: _Form, wanted: dict[str, int | None], line: int) -> pa.RecordBatch:
+def _parse_batch(
+    buffer: bytes, records: _Records, form: _Form, wanted: dict[str, int | None], line: int
+) -> pa.RecordBatch:
     whole = memoryview(buffer)[: records.size]
     try:
         table = _table(whole, records, form, list(wanted), pa.string())
@@ -338,7 +340,7 @@ def _text(column: pa.ChunkedArray, most: int | None) -> Any:
     if isinstance(values, pa.ChunkedArray):
         values = pa.concat_arrays(values.chunks)
     if values.type == pa.binary():
-        values = pa.array([_decoded(value) for value in values.to_pylist()], pa.string())
+        values = pa.array([_decode(value) for value in values.to_pylist()], pa.string())
     if most is None:
         return values
     longest = pc.max(pc.binary_length(values)).as_py() or 0
@@ -349,7 +351,7 @@ def _text(column: pa.ChunkedArray, most: int | None) -> Any:
     return pc.if_else(pc.less_equal(pc.binary_length(values), _MAX_SCALAR_BYTES), values, None)
 
 
-def _decoded(value: bytes | None) -> str | None:
+def _decode(value: bytes | None) -> str | None:
     if value is None:
         return None
     try:

@@ -103,7 +103,7 @@ DUCKDB = Dialect(
     bounding=ByWindow(
         row_locator="rowid",
         rank_partitions=RankPartitions(1_000_000, lambda id, parts: f"CAST(hash({id}) % {parts} AS UINTEGER)"),
-        pair_hash=lambda one, other: f"hash({one}, {other})",
+        pair_hash=lambda first, other: f"hash({first}, {other})",
     ),
     stored_by_unit=False,
     order_by_clause="ORDER BY",

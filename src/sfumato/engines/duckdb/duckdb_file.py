@@ -81,9 +81,9 @@ def can_be_read(connection: duckdb.DuckDBPyConnection, schema: str, name: str) -
 def find_table(table: Table, tables: list[tuple[str, str]]) -> tuple[str, str]:
     """Return the table that a policy means: SCHEMA.TABLE, or the one of that name in main, or in any schema."""
     wanted = fold_name(table.stored or table.name)
-    found = [one for one in tables if fold_name(".".join(one)) == wanted]
-    found = found or [one for one in tables if one[0] == "main" and fold_name(one[1]) == wanted]
-    found = found or [one for one in tables if fold_name(one[1]) == wanted]
+    found = [path for path in tables if fold_name(".".join(path)) == wanted]
+    found = found or [path for path in tables if path[0] == "main" and fold_name(path[1]) == wanted]
+    found = found or [path for path in tables if fold_name(path[1]) == wanted]
     if len(found) == 1:
         return found[0]
     if found:

@@ -36,17 +36,17 @@ class PreviousCopy:
     """The tables of the copy, those of losses among them."""
 
 
-NOTHING = PreviousCopy({}, {}, frozenset())
+NO_PREVIOUS_COPY = PreviousCopy({}, {}, frozenset())
 """Of a copy that there is not, or that does not say of what it was made."""
 
 
 def digest_files(policy: Policy, location: Location, salt: bytes) -> MarkedFiles:
     """Return the files of a source that is a file or a folder, as they are now."""
     root = source_root(location)
-    return {fold_name(table.name): _marked(root, files_of(location, table), salt) for table in policy.tables}
+    return {fold_name(table.name): _files_by_digest(root, files_of(location, table), salt) for table in policy.tables}
 
 
-def _marked(root: Path, files: Files, salt: bytes) -> dict[str, Path]:
+def _files_by_digest(root: Path, files: Files, salt: bytes) -> dict[str, Path]:
     found = {}
     for path in files.paths:
         status = path.stat()
@@ -69,7 +69,7 @@ def read_marks(connection: Connection, database: str) -> PreviousCopy:
         "SELECT count(*) FROM duckdb_tables() WHERE database_name = $1 AND schema_name || '.' || table_name IN ($2, $3)"
     )
     if execute(connection, known, [database, _FILES, _COUNTS]) != [(2,)]:
-        return NOTHING
+        return NO_PREVIOUS_COPY
     files = execute(connection, select("tab, list(mark)", f"{database}.{_FILES}", group_by="tab"))
     rows = execute(connection, select("tab, n", f"{database}.{_COUNTS}"))
     copied = execute(connection, select("DISTINCT tab", f"{database}.{SHAPE}.columns"))

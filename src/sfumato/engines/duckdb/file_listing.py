@@ -48,7 +48,7 @@ def source_path(location: Location) -> Path:
 
 def data_files(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
     """Give the data files below a folder; hidden ones are passed over."""
-    for parent, below, names in os.walk(folder):
+    for parent, below, names in os.walk(folder, onerror=_refuse_folder):
         below[:] = [name for name in below if not name.startswith((".", "_"))]
         for name in names:
             if name.lower().endswith(endings) and not name.startswith((".", "_")):
@@ -60,3 +60,12 @@ def data_files(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
                         "Remove it, or put the file in its place.",
                     )
                 yield path
+
+
+def _refuse_folder(_failure: OSError) -> None:
+    """Refuse a folder that cannot be listed: without it a snapshot would lack rows, and nobody would notice."""
+    raise BadSource(
+        "source contains a folder that cannot be listed.",
+        "Files in it would be missing from the snapshot.",
+        "Give this user the right to read it, or move it out of the source.",
+    )

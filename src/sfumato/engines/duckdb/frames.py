@@ -38,7 +38,7 @@ class _ArrowFrame:
         return int(self._frame.num_rows)
 
     def values(self, at: int, start: int, stop: int) -> Any:
-        return _whole(self._frame.column(at).slice(start, stop - start))
+        return _combine_chunks(self._frame.column(at).slice(start, stop - start))
 
 
 class _PolarsFrame:
@@ -70,7 +70,7 @@ class _PandasFrame:
         if column.dtype == object or (categories is not None and categories.dtype == object):
             return list(column)
         try:
-            return _whole(pa.array(column, from_pandas=True))
+            return _combine_chunks(pa.array(column, from_pandas=True))
         except UnicodeError:  # a text that UTF-8 cannot write
             return texts(list(column))
 
@@ -140,7 +140,7 @@ class Frames:
 
     def table(self, table: Table) -> FrameTable:
         """Return a table of the policy, or refuse."""
-        frame = self._found(table)
+        frame = self._find_frame(table)
         names = [name for name in frame.names if isinstance(name, str)]
         if repeated(names):
             raise BadSource(
@@ -154,10 +154,10 @@ class Frames:
         """Return the public side of every frame: names and number of columns and rows. No value is looked at."""
         frames = {fold_name(name): _frame(frame) for name, frame in self._frames.items()}
         return [
-            [name, [str(one) for one in frame.names], len(frame)] for name, frame in sorted(frames.items()) if frame
+            [name, [str(level) for level in frame.names], len(frame)] for name, frame in sorted(frames.items()) if frame
         ]
 
-    def _found(self, table: Table) -> _Frame:
+    def _find_frame(self, table: Table) -> _Frame:
         wanted = fold_name(table.stored or table.name)
         frames = [frame for name, frame in self._frames.items() if fold_name(name) == wanted]
         if not frames:
@@ -183,7 +183,7 @@ def _can_be_read(name: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
-def _whole(values: Any) -> pa.Array:
+def _combine_chunks(values: Any) -> pa.Array:
     """Return one array."""
     if not isinstance(values, pa.ChunkedArray):
         return values

@@ -53,7 +53,7 @@ def load_arrivals(
             loaded.read[table.name] = loaded.rows[name] = load_table(connection, policy, table, source, progress)
             continue
         loaded.read[table.name], loaded.added[name] = 0, ()
-        old, files = _apart(source, new)
+        old, files = _split_files(source, new)
         if new:
             source = read_files(connection, policy, table, old)
             arrived = read_files(connection, policy, table, files, "added")
@@ -101,7 +101,7 @@ def drop_all_but(connection: Connection, carried: frozenset[str]) -> None:
     execute(connection, f"DROP SCHEMA IF EXISTS {COPY}.{SHAPE}")
 
 
-def _apart(source: SourceTable, new: tuple[Path, ...]) -> tuple[Files, Files]:
+def _split_files(source: SourceTable, new: tuple[Path, ...]) -> tuple[Files, Files]:
     """Return the files of a table that were there, and those that were added."""
     if source.files is None:
         raise AssertionError("it lies in files")

@@ -35,7 +35,7 @@ _FORMATS = {ColumnType.DATE: DATE_FORMATS, ColumnType.TIMESTAMP: (*TIME_FORMATS,
 
 def inspect(policy: Policy) -> SourceReport:
     """Read the whole source once, and count what the policy leaves of it."""
-    with _opened(policy) as (connection, sources):
+    with _open_source(policy) as (connection, sources):
         run = partial(execute, connection)
         return Inspection(
             policy,
@@ -49,7 +49,7 @@ def inspect(policy: Policy) -> SourceReport:
 
 
 @contextmanager
-def _opened(policy: Policy) -> Iterator[tuple[duckdb.DuckDBPyConnection, dict[str, SourceTable]]]:
+def _open_source(policy: Policy) -> Iterator[tuple[duckdb.DuckDBPyConnection, dict[str, SourceTable]]]:
     """Open the source with a folder aside, which a dead process leaves for the next build to remove."""
     folder = places_of(policy).sidecar(f"build-{fresh_id(system_source())}")
     folder.mkdir(mode=0o700)

@@ -40,12 +40,12 @@ def load_table(
     if source.stream is not None or (source.files is not None and source.files.csv):
         progress("load", table.name)
     if source.stream is not None:
-        return load_batches(connection, source.relation, source.stream, list(_wanted(policy, table, source)))
+        return load_batches(connection, source.relation, source.stream, list(_needed_columns(policy, table, source)))
     if source.files is None:
         ((found,),) = execute(connection, select("count(*)", source.relation))
         return int(found)
     if source.files.csv:
-        wanted = _wanted(policy, table, source)
+        wanted = _needed_columns(policy, table, source)
         return load_csv(connection, source.relation, Loading(table.name, source.files, wanted, policy.csv))
     paths = ", ".join(literal(starless(path)) for path in source.files.paths)
     ((found,),) = execute(connection, select("sum(num_rows)", f"parquet_file_metadata([{paths}])"))
@@ -123,7 +123,7 @@ def load_csv(connection: duckdb.DuckDBPyConnection, relation: str, loading: Load
     return loading.count
 
 
-def _wanted(policy: Policy, table: Table, source: SourceTable) -> dict[str, int | None]:
+def _needed_columns(policy: Policy, table: Table, source: SourceTable) -> dict[str, int | None]:
     """Return the columns that anybody needs, and of each how much; one character more shows what was too long."""
     if table.public and not table.columns:
         return dict.fromkeys((name for name, _ in source.columns), None)
@@ -139,13 +139,13 @@ def _wanted(policy: Policy, table: Table, source: SourceTable) -> dict[str, int 
         if fold_name(name) in keys or (fold_name(name) in declared and table.public):
             wanted[name] = None
         elif fold_name(name) in declared:
-            wanted[name] = _most(declared[fold_name(name)])
+            wanted[name] = _max_chars(declared[fold_name(name)])
     if wanted or source.stream is not None:
         return wanted
     return {source.columns[0][0]: 0}  # a table of which no column is declared still has rows
 
 
-def _most(column: Column) -> int | None:
+def _max_chars(column: Column) -> int | None:
     if column.type is not ColumnType.TEXT:
         return 0
     return None if column.length is None else column.length + 1

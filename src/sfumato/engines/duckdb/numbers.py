@@ -64,7 +64,7 @@ def _infix(symbol: str) -> Form:
     return lambda scalar, texts: finite(f"({texts[0]} {symbol} {texts[1]})")
 
 
-def _called(name: str) -> Form:
+def _call_form(name: str) -> Form:
     return lambda scalar, texts: f"{name}({texts[0]})"
 
 
@@ -89,7 +89,7 @@ def _divide(scalar: Scalar, texts: list[str]) -> str:
     return finite(f"({texts[0]} / {_divisor(scalar, texts)})")
 
 
-def _brought(name: str) -> Form:
+def _rounding_form(name: str) -> Form:
     """Decimal places of a double: floor and ceiling always go to whole numbers."""
     places = "" if name in {"floor", "ceil"} else ", {places}"
     return lambda scalar, texts: finite(f"{name}({texts[0]}{places.format(places=scalar.constant)})")
@@ -115,16 +115,16 @@ _DOUBLES: dict[Operator, Form] = {
     Operator.ADD: _infix("+"),
     Operator.SUBTRACT: _infix("-"),
     Operator.MULTIPLY: _infix("*"),
-    Operator.NEGATE: _called("-"),
-    Operator.ABS: _called("abs"),
+    Operator.NEGATE: _call_form("-"),
+    Operator.ABS: _call_form("abs"),
     Operator.POWER: _power,
     Operator.QUOTIENT: _quotient,
     Operator.MODULO: _modulo,
     Operator.DIVIDE: _divide,
-    Operator.FLOORED: _brought("floor"),
-    Operator.CEILED: _brought("ceil"),
-    Operator.ROUNDED: _brought("round"),
-    Operator.TRUNCATED: _brought("trunc"),
+    Operator.FLOORED: _rounding_form("floor"),
+    Operator.CEILED: _rounding_form("ceil"),
+    Operator.ROUNDED: _rounding_form("round"),
+    Operator.TRUNCATED: _rounding_form("trunc"),
     Operator.SQRT: _sqrt,
 }
 

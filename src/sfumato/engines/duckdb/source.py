@@ -25,7 +25,7 @@ from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import BadSource, EngineFailed, quote_value
 from sfumato.policy.policy import Column, Location, Policy, Table, fold_name
 
-LOADED = "loaded"
+LOADED_SCHEMA = "loaded"
 """How the tables of the stage begin that files and batches are loaded into."""
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
@@ -106,12 +106,12 @@ def read_schema(
     found = {}
     for table in policy.tables:
         if streams is not None:
-            source = _streamed(connection, policy, table, streams.table(table))
+            source = _streamed_table(connection, policy, table, streams.table(table))
         elif policy.source.scheme == "duckdb":
-            source = _attached(connection, table)
+            source = _attached_table(connection, table)
         else:
             files = (instead or {}).get(table.name) or files_of(policy.source, table)
-            source = _filed(connection, policy, table, files, LOADED)
+            source = _file_table(connection, policy, table, files, LOADED_SCHEMA)
         source = _as_written(policy, table, source)
         for column in table.columns:
             if source.column(column.name) is None:
@@ -146,10 +146,10 @@ def _other_delimiter(policy: Policy, table: Table, source: SourceTable) -> BadSo
 
 
 def read_files(
-    connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table, files: Files, loaded: str = LOADED
+    connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table, files: Files, loaded: str = LOADED_SCHEMA
 ) -> SourceTable:
     """Return what some files of a table hold; `loaded` is how tables begin that CSV files will be loaded into."""
-    return _as_written(policy, table, _filed(connection, policy, table, files, loaded))
+    return _as_written(policy, table, _file_table(connection, policy, table, files, loaded))
 
 
 def _as_written(policy: Policy, table: Table, source: SourceTable) -> SourceTable:
@@ -192,7 +192,7 @@ def no_column(table: Table, column: str) -> BadSource:
     )
 
 
-def _filed(
+def _file_table(
     connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table, files: Files, loaded: str
 ) -> SourceTable:
     partitions = files.partitions
@@ -244,7 +244,7 @@ def not_parquet(table: Table, files: Files, path: Path) -> BadSource | None:
 
 def _parquet(connection: duckdb.DuckDBPyConnection, files: Files, keys: tuple[str, ...]) -> Part:
     options = "hive_partitioning = true, hive_types_autocast = false" if keys else "hive_partitioning = false"
-    relation = f"read_parquet({_listed(files)}, union_by_name = true, {options})"
+    relation = f"read_parquet({_file_list(files)}, union_by_name = true, {options})"
     return Part(relation, described(connection, relation, {fold_name(key) for key in keys}))
 
 
@@ -254,7 +254,7 @@ def _stored_alike(connection: duckdb.DuckDBPyConnection, files: Files) -> list[F
         return [files]
     fields = "name, type, type_length, num_children, converted_type, scale, precision, logical_type"
     listed = f"file_name, list_sort(list(row({fields})::VARCHAR))::VARCHAR"
-    schemas = dict(execute(connection, select(listed, f"parquet_schema({_listed(files)})", group_by="file_name")))
+    schemas = dict(execute(connection, select(listed, f"parquet_schema({_file_list(files)})", group_by="file_name")))
     groups: dict[str | None, list[Path]] = {}
     for path in files.paths:
         groups.setdefault(schemas.get(str(path)), []).append(path)
@@ -298,7 +298,7 @@ def _stem(path: Path, endings: tuple[str, ...]) -> str:
     return fold_name(path.name[: len(path.name) - len(ending)] if ending else path.stem)
 
 
-def _listed(files: Files) -> str:
+def _file_list(files: Files) -> str:
     return f"[{', '.join(literal(starless(path)) for path in files.paths)}]"
 
 
@@ -343,7 +343,7 @@ def not_csv(table: str, files: Files, path: Path, malformed: Malformed) -> BadSo
     )
 
 
-def _streamed(
+def _streamed_table(
     connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table, stream: StreamedTable
 ) -> SourceTable:
     """Name the table that the batches will be loaded into."""
@@ -354,7 +354,7 @@ def _streamed(
             types = dict(described(connection, name, set()))
     declared = [column for column in stream.columns if column.kind is not Kind.OTHER or table.column(column.name)]
     columns = tuple((column.name, _stored_as(column, types)) for column in declared)
-    relation = f"{STAGE}.{LOADED}{policy.tables.index(table)}"
+    relation = f"{STAGE}.{LOADED_SCHEMA}{policy.tables.index(table)}"
     return SourceTable(relation, columns, (Part(relation, columns),), stream=stream)
 
 
@@ -366,7 +366,7 @@ def _stored_as(column: StreamedColumn, types: Mapping[str, Stored]) -> Stored:
     return said(quoted(column.name), column.said) if column.kind is Kind.RAW else types[column.name]
 
 
-def _attached(connection: duckdb.DuckDBPyConnection, table: Table) -> SourceTable:
+def _attached_table(connection: duckdb.DuckDBPyConnection, table: Table) -> SourceTable:
     schema, name = find_table(table, database_tables(connection))
     relation = f"{SOURCE}.{quoted(schema)}.{quoted(name)}"
     if not can_be_read(connection, schema, name):

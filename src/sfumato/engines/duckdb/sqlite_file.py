@@ -30,7 +30,7 @@ _MAX_SCALAR_CHARS = 1000
 """Characters of a number, a date or a time; what is longer is none."""
 _LOCK_TIMEOUT_SECONDS = 5.0
 """Seconds until somebody else's writing is a reason to refuse."""
-_DECLARED = {
+_DECLARED_TYPES = {
     "INT": ColumnType.INTEGER,
     "BOOL": ColumnType.BOOLEAN,
     "DATETIME": ColumnType.TIMESTAMP,
@@ -42,7 +42,7 @@ _DECLARED = {
 """What a declaration says, by the first of these words that it holds; they begin as SQLite's own rules do."""
 _BEGINNING = ("PRAGMA trusted_schema = OFF", "BEGIN", "SELECT count(*) FROM main.sqlite_schema")
 """The transaction begins with what is read first."""
-_GENERATED = (0, 2, 3)
+_GENERATED_CODES = (0, 2, 3)
 """Columns that are there to be read; others are hidden arguments of virtual tables."""
 
 
@@ -152,7 +152,7 @@ def _columns(connection: sqlite3.Connection, stored: str, table: str) -> list[tu
     """Return name, declaration, and whether it is of the primary key, of every column."""
     query = "SELECT name, type, pk, hidden FROM pragma_table_xinfo(?, 'main')"
     rows = _refusing(f"tables.{table}", lambda: connection.execute(query, [stored]).fetchall())
-    return [(name, kind or "", bool(key)) for name, kind, key, hidden in rows if hidden in _GENERATED and name]
+    return [(name, kind or "", bool(key)) for name, kind, key, hidden in rows if hidden in _GENERATED_CODES and name]
 
 
 def _column(name: str, declaration: str, table: Table) -> StreamedColumn:
@@ -160,7 +160,7 @@ def _column(name: str, declaration: str, table: Table) -> StreamedColumn:
     if declared is not None or not table.public:
         return untyped(name, declared)
     words = declaration.upper()
-    said = next((kind for word, kind in _DECLARED.items() if word in words), None)
+    said = next((kind for word, kind in _DECLARED_TYPES.items() if word in words), None)
     return StreamedColumn(name, untyped(name, None).type, Kind.RAW, said)
 
 

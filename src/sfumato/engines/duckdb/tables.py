@@ -54,7 +54,7 @@ class DuckDBTables:
         """Take the tables of a copy; `elsewhere`: the private ones lie in another engine, which numbered their rows."""
         self._elsewhere = elsewhere
         self._policy = policy
-        self._copied = {fold_name(one.name): one for one in copied}
+        self._copied = {fold_name(table.name): table for table in copied}
         self._run = run
 
     def relations(self) -> tuple[dict[str, str], dict[str, str]]:
@@ -65,13 +65,13 @@ class DuckDBTables:
             if table is None:
                 continue
             if table.public:
-                public[name] = _encoded(copied, public_columns(table, copied))
+                public[name] = _encode_types(copied, public_columns(table, copied))
             else:
-                private[name] = _stored(table, copied)
+                private[name] = _stored_table(table, copied)
                 if copied.unit is not None:
-                    private[name + REMOVED] = _ranked(table.name + REMOVED, copied.unit)
+                    private[name + REMOVED] = _ranked_losses(table.name + REMOVED, copied.unit)
                 if name + CUT in self._copied:
-                    private[name + CUT] = _ranked(table.name + CUT, copied.unit)
+                    private[name + CUT] = _ranked_losses(table.name + CUT, copied.unit)
                 if name + TOTALS in self._copied:
                     private[name + TOTALS] = copy_of(self._copied[name + TOTALS])
         return public, private
@@ -161,7 +161,7 @@ def _own(stored: Stored) -> Column | None:
     return Column("", kind, step=step)
 
 
-def _encoded(copied: CopiedTable, columns: list[PublicColumn]) -> str:
+def _encode_types(copied: CopiedTable, columns: list[PublicColumn]) -> str:
     listed = [f"{column.sql} AS {quoted(column.stored)}" for column in columns]
     place = ROWID
     if any(fold_name(column.name) == ROWID for column in copied.columns):
@@ -170,13 +170,13 @@ def _encoded(copied: CopiedTable, columns: list[PublicColumn]) -> str:
     return subquery(select([f"{place} AS {quoted(PLACE)}", *listed], copy_of(copied)))
 
 
-def _ranked(name: str, unit: str | None) -> str:
+def _ranked_losses(name: str, unit: str | None) -> str:
     """Return those who lost something: few, so that their one row each is numbered when it is read."""
     rank = "1" if unit is None else f"row_number() OVER (PARTITION BY {quoted(unit)})"
     return subquery(select(f"*, {rank} AS {quoted(RANK)}", f"{COPY}.main.{quoted(name)}"))
 
 
-def _stored(table: Table, copied: CopiedTable) -> str:
+def _stored_table(table: Table, copied: CopiedTable) -> str:
     if isinstance(table.unit, RowUnit) and row_name(table) == ROW:
         return subquery(select(f"*, row_number() OVER () AS {quoted(ROW)}", copy_of(copied)))
     return copy_of(copied)

@@ -83,9 +83,9 @@ def column_texts(run: Run, relation: str, raw: str, form: CsvFormat) -> ColumnTe
         run, select(["count(*)", f"count_if(regexp_full_match(v, {literal(_LIKE_DATES)}))"], values)
     )
     found = [*_truths(run, values, form), *_numbers(run, values, form, present)]
-    if dated and not any(one.count == present for one in found):
+    if dated and not any(candidate.count == present for candidate in found):
         found += _dates(run, values, form)
-    best = max(found, key=lambda one: (one.count, not one.doubt), default=None)
+    best = max(found, key=lambda candidate: (candidate.count, not candidate.doubt), default=None)
     return ColumnTexts(present, nulls, best if best is not None and best.count else None, sum(marked))
 
 
@@ -126,12 +126,18 @@ def _numbers(run: Run, values: str, form: CsvFormat, present: int) -> Iterator[T
     counted = {form: (plain, parts)}
     if plain < present:
         rest = select("v", values, where=f"{_number(form)} IS NULL", limit=_SAMPLE_ROWS)
-        forms = _that_read(run, subquery(rest, "r"), [(one, f"count({_number(one)})") for one in _number_forms(form)])
+        forms = _that_read(
+            run,
+            subquery(rest, "r"),
+            [(number_form, f"count({_number(number_form)})") for number_form in _number_forms(form)],
+        )
         if forms:
-            found = _counts(run, select([count for one in forms for count in _number_counts(one)], values))
+            found = _counts(
+                run, select([count for number_form in forms for count in _number_counts(number_form)], values)
+            )
             counted |= dict(zip(forms, zip(found[::2], found[1::2], strict=True), strict=True))
     most = max(count for count, _ in counted.values())
-    as_good = [one for one, (count, _) in counted.items() if count == most]
+    as_good = [form_key for form_key, (count, _) in counted.items() if count == most]
     first = as_good[0]
     kind = ColumnType.DECIMAL if counted[first][1] else ColumnType.INTEGER
     if first.symbols != form.symbols:
@@ -163,7 +169,9 @@ def _doubt(leading_zeros: int, form: CsvFormat, as_good: list[CsvFormat]) -> str
         return "some values begin with 0: as a number they would lose it"
     if not form.thousands and form.decimal == ".":
         return ""
-    if any(one.thousands == "," for one in as_good) and any(one.decimal == "," for one in as_good):
+    if any(candidate.thousands == "," for candidate in as_good) and any(
+        candidate.decimal == "," for candidate in as_good
+    ):
         return "a comma can be the decimal separator or separate thousands"
     return ""
 
@@ -175,13 +183,16 @@ def _dates(run: Run, values: str, form: CsvFormat) -> Iterator[TextType]:
     yield TextType(ColumnType.DATE, days, form)
     yield TextType(ColumnType.TIMESTAMP, instants, form)
     sample = subquery(select("v", values, limit=_SAMPLE_ROWS), "r")
-    tried = [(one, f"count(try_strptime(v, {literal(one)}))") for one in (*DATE_FORMATS, *TIME_FORMATS)]
+    tried = [
+        (date_format, f"count(try_strptime(v, {literal(date_format)}))")
+        for date_format in (*DATE_FORMATS, *TIME_FORMATS)
+    ]
     formats = _that_read(run, sample, tried)
     if not formats:
         return
-    found = _counts(run, select([f"count(try_strptime(v, {literal(one)}))" for one in formats], values))
+    found = _counts(run, select([f"count(try_strptime(v, {literal(date_format)}))" for date_format in formats], values))
     most = max(found)
-    as_good = [one for one, count in zip(formats, found, strict=True) if count == most]
+    as_good = [date_format for date_format, count in zip(formats, found, strict=True) if count == most]
     kind = ColumnType.DATE if as_good[0] in DATE_FORMATS else ColumnType.TIMESTAMP
     doubt = "" if len(as_good) == 1 else f"format can be {as_good[0]} or {as_good[1]}"
     yield TextType(kind, most, form, as_good[0], doubt)
@@ -198,6 +209,6 @@ def csv_words(before: CsvFormat, after: CsvFormat) -> str:
         value = getattr(after, key)
         if value == getattr(before, key):
             continue
-        texts = ", ".join(f'"{one}"' for one in ((value,) if isinstance(value, str) else value))
+        texts = ", ".join(f'"{name}"' for name in ((value,) if isinstance(value, str) else value))
         words.append(f"{key} = {texts}" if isinstance(value, str) else f"{key} = [{texts}]")
     return ", ".join(words)

@@ -81,7 +81,7 @@ def _pattern(text: str, pieces: Sequence[str]) -> str:
     return f"regexp_full_match({text}, {literal(expression)}, 's')"
 
 
-_SHARED = TextForms(
+_TEXT_FORMS = TextForms(
     literal,
     ("trim({0}, {1})", "ltrim({0}, {1})", "rtrim({0}, {1})"),
     starts=lambda text, other: f"starts_with({text}, {other})",
@@ -91,7 +91,7 @@ _SHARED = TextForms(
 )
 
 FORMS: dict[Operator, Form] = {
-    **_SHARED.forms(),
+    **_TEXT_FORMS.forms(),
     Operator.LOWER: called("lower"),
     Operator.UPPER: called("upper"),
     Operator.LENGTH: called("length"),

@@ -11,6 +11,7 @@ def united(name: str) -> str:
     """Return the SQL that makes one value of the three of `NUMBER`; none is NULL."""
     column = quoted(name)
     members = (
-        f"WHEN {column}.{one} IS NOT NULL THEN union_value({one} := {column}.{one})::{UNITED}" for one in MEMBERS
+        f"WHEN {column}.{member} IS NOT NULL THEN union_value({member} := {column}.{member})::{UNITED}"
+        for member in MEMBERS
     )
     return f"CASE {' '.join(members)} END"

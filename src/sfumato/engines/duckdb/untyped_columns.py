@@ -66,9 +66,9 @@ def _text(value: object) -> str | None:
     value = _python(value)
     match value:
         case str():
-            return _written(value)
+            return _as_written(value)
         case bytes() | bytearray():
-            return _decoded(bytes(value))
+            return _decode(bytes(value))
         case bool():
             return "true" if value else "false"
         case int():
@@ -96,7 +96,7 @@ def _python(value: object) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _written(value: str) -> str | None:
+def _as_written(value: str) -> str | None:
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -104,7 +104,7 @@ def _written(value: str) -> str | None:
     return str(value)
 
 
-def _decoded(value: bytes) -> str | None:
+def _decode(value: bytes) -> str | None:
     try:
         return value.decode()
     except UnicodeDecodeError:

@@ -28,9 +28,9 @@ from sfumato.language.rel_nodes import RelNode, noisy_tables
 _INT64 = np.iinfo(np.int64)
 _MIN_NUMPY_ROWS = 10_000
 """Columns so short are listed value by value: `to_numpy` would import pandas, too."""
-_SECONDS = 120.0
+_TIME_LIMIT_SECONDS = 120.0
 """Arithmetic on an answer that takes longer is stopped."""
-_LONG = pa.decimal128(38, 0)  # FARTHEST has 38 digits
+_DECIMAL_38 = pa.decimal128(38, 0)  # FARTHEST has 38 digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ class _Evaluator:
 
 
 _evaluators = local()
-_INHERITED: list[_Evaluator] = []
+_INHERITED_CONNECTIONS: list[_Evaluator] = []
 """Evaluators of a parent process: their threads do not exist here, so that even closing one could wait for ever."""
 
 
 def evaluate_by_engine(flow: RelNode, given: Mapping[str, Mapping[str, Values]]) -> list[list[object]]:
     """Return what `evaluate` does, of any flow: an outcome that is plain takes a tenth of the time without it."""
-    return [_listed(column) for column in evaluate_table(flow, given).columns]
+    return [_python_values(column) for column in evaluate_table(flow, given).columns]
 
 
 def evaluate_table(flow: RelNode, given: Mapping[str, Mapping[str, Values]]) -> pa.Table:
@@ -55,7 +55,7 @@ def evaluate_table(flow: RelNode, given: Mapping[str, Mapping[str, Values]]) -> 
     for at, node in enumerate(noisy_tables(flow)):
         columns = {name: _column(given[node.label][name], facts) for name, facts in node.columns}
         length = len(next(iter(columns.values()))) if columns else _length(given[node.label])
-        columns[PLACE] = _packed(pa.int64(), np.arange(length, dtype=np.int64), None)
+        columns[PLACE] = _pack_array(pa.int64(), np.arange(length, dtype=np.int64), None)
         bound[f"given{at}"] = pa.Table.from_arrays(list(columns.values()), names=list(columns))
         listed = [_cast(name, array.type) for name, array in columns.items()]
         tables[node.label] = subquery(select(listed, f"given{at}"))
@@ -67,7 +67,7 @@ def _length(columns: Mapping[str, Values]) -> int:
 
 
 def _cast(name: str, type: pa.DataType) -> str:
-    return f"{quoted(name)}::HUGEINT AS {quoted(name)}" if type == _LONG else quoted(name)
+    return f"{quoted(name)}::HUGEINT AS {quoted(name)}" if type == _DECIMAL_38 else quoted(name)
 
 
 def _column(values: Values, facts: Facts) -> pa.Array:
@@ -77,10 +77,10 @@ def _column(values: Values, facts: Facts) -> pa.Array:
             return _integers(values, facts)
         case Kind.REAL:
             reals = np.asarray(values, dtype=np.float64)  # None becomes NaN
-            return _packed(pa.float64(), np.where(np.isfinite(reals), reals, 0.0), np.isfinite(reals))
+            return _pack_array(pa.float64(), np.where(np.isfinite(reals), reals, 0.0), np.isfinite(reals))
         case Kind.BOOLEAN:
             truths = np.array([value is True for value in values], dtype=bool)
-            return _packed(pa.bool_(), np.packbits(truths, bitorder="little"), _present(values), len(values))
+            return _pack_array(pa.bool_(), np.packbits(truths, bitorder="little"), _present(values), len(values))
         case _:
             return _texts(values)
 
@@ -89,12 +89,12 @@ def _integers(values: Values, facts: Facts) -> pa.Array:
     low, high = max(facts.low, -MAX_INTERMEDIATE_STEPS), min(facts.high, MAX_INTERMEDIATE_STEPS)
     if isinstance(values, np.ndarray) and values.dtype.kind == "i":
         near = np.clip(values.astype(np.int64, copy=False), max(low, _INT64.min), min(high, _INT64.max))
-        return _packed(pa.int64(), near, None)
+        return _pack_array(pa.int64(), near, None)
     within = [0 if value is None else min(max(int(value), low), high) for value in values]
     if -low <= 1 << 63 and high < 1 << 63:
-        return _packed(pa.int64(), np.array(within, dtype=np.int64), _present(values))
+        return _pack_array(pa.int64(), np.array(within, dtype=np.int64), _present(values))
     wide = b"".join(value.to_bytes(16, "little", signed=True) for value in within)
-    return _packed(_LONG, np.frombuffer(wide, dtype=np.uint8), _present(values), len(within))
+    return _pack_array(_DECIMAL_38, np.frombuffer(wide, dtype=np.uint8), _present(values), len(within))
 
 
 def _texts(values: Values) -> pa.Array:
@@ -116,7 +116,7 @@ def _mask(present: npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
     return pa.py_buffer(np.packbits(present, bitorder="little").tobytes())
 
 
-def _packed(
+def _pack_array(
     type: pa.DataType, data: npt.NDArray[Any], present: npt.NDArray[np.bool_] | None, length: int | None = None
 ) -> pa.Array:
     buffer = pa.py_buffer(np.ascontiguousarray(data))
@@ -126,7 +126,7 @@ def _packed(
 def _run(statement: str, tables: Mapping[str, pa.Table]) -> pa.Table:
     """Run one statement over some tables; a failure is one fixed sentence, as everywhere."""
     try:
-        with closing(_connection().cursor()) as cursor, TimeLimit(_SECONDS).running(cursor.interrupt):
+        with closing(_connection().cursor()) as cursor, TimeLimit(_TIME_LIMIT_SECONDS).running(cursor.interrupt):
             return _arrow(cursor, statement, tables)
     except duckdb.Error as error:
         record_engine_failure(error, statement)
@@ -148,13 +148,13 @@ def _connection() -> duckdb.DuckDBPyConnection:
     evaluator: _Evaluator | None = getattr(_evaluators, "one", None)
     if evaluator is None or evaluator.process != os.getpid():
         if evaluator is not None:
-            _INHERITED.append(evaluator)
+            _INHERITED_CONNECTIONS.append(evaluator)
         evaluator = _Evaluator(os.getpid(), closed_connection([], Limits()))
         _evaluators.one = evaluator
     return evaluator.connection
 
 
-def _listed(column: pa.ChunkedArray) -> list[object]:
+def _python_values(column: pa.ChunkedArray) -> list[object]:
     """Return Python values; whole NumPy arrays at once where nothing is NULL."""
     if pa.types.is_decimal(column.type):
         return [None if value is None else int(value) for value in column.to_pylist()]

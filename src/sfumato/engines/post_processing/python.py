@@ -18,18 +18,18 @@ from sfumato.language.scalar import Operator, Scalar
 
 _Value = int | float | str | bool | None
 _Column = list[_Value]
-_Given = Mapping[str, Mapping[str, Sequence[_Value] | npt.NDArray[np.generic]]]
+_InputTables = Mapping[str, Mapping[str, Sequence[_Value] | npt.NDArray[np.generic]]]
 
 MAX_PYTHON_ROWS = 10_000
 """Of more rows an engine's arrays are faster."""
 _INT64 = np.iinfo(np.int64)
-_COMPARED: dict[Operator, Callable[[Any, Any], bool]] = {
+_COMPARISONS: dict[Operator, Callable[[Any, Any], bool]] = {
     Operator.EQUAL: eq,
     Operator.DIFFERENT: ne,
     Operator.LESS: lt,
     Operator.AT_MOST: le,
 }
-_ORDERED = (Kind.INTEGER, Kind.REAL, Kind.TEXT)
+_ORDERED_KINDS = (Kind.INTEGER, Kind.REAL, Kind.TEXT)
 """Kinds whose values Python compares as an engine does: texts by code point, doubles none of which is NaN."""
 
 
@@ -48,7 +48,7 @@ class _Rows:
         return _Rows({name: [column[at] for at in places] for name, column in self.columns.items()}, len(places))
 
 
-def plain_outcome(flow: RelNode, given: _Given) -> list[_Column] | None:
+def plain_outcome(flow: RelNode, given: _InputTables) -> list[_Column] | None:
     """Return the columns of a flow over noisy tables as `after_noise.evaluate` would; None where it is not plain."""
     if not isinstance(flow, ProjectNode) or not flow.items:
         return None
@@ -59,19 +59,19 @@ def plain_outcome(flow: RelNode, given: _Given) -> list[_Column] | None:
     return [rows.columns[flow.label, item.name] for item in flow.items]
 
 
-def _rows(flow: RelNode, given: _Given) -> _Rows:
+def _rows(flow: RelNode, given: _InputTables) -> _Rows:
     match flow:
         case InputNode(label, columns, None) if columns:
             count = len(given[label][columns[0][0]])
             if count > MAX_PYTHON_ROWS:
                 raise _NotPlainError
-            return _Rows({(label, name): _taken(given[label][name], facts) for name, facts in columns}, count)
+            return _Rows({(label, name): _check_column(given[label][name], facts) for name, facts in columns}, count)
         case FilterNode(source, condition):
             rows = _rows(source, given)
             truths = _values(condition, rows)
             return rows.chosen([at for at, truth in enumerate(truths) if truth is True])
         case SortNode(source, keys):
-            return _ordered(_rows(source, given), keys)
+            return _order_rows(_rows(source, given), keys)
         case LimitNode(source, count, offset):
             rows = _rows(source, given)
             return rows.chosen(range(rows.count)[offset : None if count is None else offset + count])
@@ -81,12 +81,12 @@ def _rows(flow: RelNode, given: _Given) -> _Rows:
     raise _NotPlainError
 
 
-def _ordered(rows: _Rows, keys: Sequence[tuple[Scalar, bool, bool]]) -> _Rows:
+def _order_rows(rows: _Rows, keys: Sequence[tuple[Scalar, bool, bool]]) -> _Rows:
     """Sort by the last key first: what a key leaves equal stays as it was."""
     places = list(range(rows.count))
     for scalar, descending, nulls_first in reversed(keys):
         values = _values(scalar, rows)
-        if scalar.facts.kind not in (*_ORDERED, Kind.BOOLEAN):
+        if scalar.facts.kind not in (*_ORDERED_KINDS, Kind.BOOLEAN):
             raise _NotPlainError
         absent = [at for at in places if values[at] is None]
         present = [at for at in places if values[at] is not None]
@@ -110,7 +110,7 @@ def _values(scalar: Scalar, rows: _Rows) -> _Column:
             ends = scalar.operator is Operator.OR
             return [_either(side, ends) for side in sides]
         case Operator.EQUAL | Operator.DIFFERENT | Operator.LESS | Operator.AT_MOST:
-            return _compared(scalar, rows)
+            return _compare(scalar, rows)
     raise _NotPlainError
 
 
@@ -121,16 +121,16 @@ def _either(side: Sequence[_Value], ends: bool) -> bool | None:
     return None if None in side else not ends
 
 
-def _compared(scalar: Scalar, rows: _Rows) -> _Column:
+def _compare(scalar: Scalar, rows: _Rows) -> _Column:
     one, other = scalar.arguments
-    if one.facts.kind is not other.facts.kind or one.facts.kind not in _ORDERED:
+    if one.facts.kind is not other.facts.kind or one.facts.kind not in _ORDERED_KINDS:
         raise _NotPlainError
-    holds = _COMPARED[scalar.operator]
+    holds = _COMPARISONS[scalar.operator]
     pairs = zip(_values(one, rows), _values(other, rows), strict=True)
     return [None if left is None or right is None else holds(left, right) for left, right in pairs]
 
 
-def _taken(values: Sequence[_Value] | npt.NDArray[np.generic], facts: Facts) -> _Column:
+def _check_column(values: Sequence[_Value] | npt.NDArray[np.generic], facts: Facts) -> _Column:
     """Return a column as it may stand in an answer: integers within their facts, doubles that are finite."""
     match facts.kind:
         case Kind.INTEGER:

@@ -36,7 +36,7 @@ _PUBLIC = {
 
 _READ_WHOLE = ("rows", "chosen", "lost")
 """Intermediate tables of which the planner need not know more than their size."""
-_PARTED = {
+_PARTITION_SETTINGS = {
     "min_parallel_table_scan_size": "'4TB'",  # a part is the work of one process, which reads all of the source
     "enable_hashagg": "off",  # the planner does not know how many groups there are: nearly as many as rows
 }
@@ -99,10 +99,10 @@ class ServerBuild:
     def create_table_as(self, relation: str, query: str, *, salted: bool = False) -> None:
         """Write the rows of a query, in its order, into a new table; the planner is told what is in it."""
         parted = relation == self.stage("chosen")
-        for setting, value in _PARTED.items() if parted else ():
+        for setting, value in _PARTITION_SETTINGS.items() if parted else ():
             execute(self.connection, f"SET LOCAL {setting} = {value}")
         execute(self.connection, f"CREATE UNLOGGED TABLE {relation} AS {query}")
-        for setting in _PARTED if parted else ():
+        for setting in _PARTITION_SETTINGS if parted else ():
             execute(self.connection, f"SET LOCAL {setting} TO DEFAULT")
         if relation not in map(self.stage, _READ_WHOLE):
             execute(self.connection, f"ANALYZE {relation}")

@@ -51,7 +51,7 @@ def describe(location: Location) -> SourceCatalogue:
         found = execute(connection, _TABLES, [schema])
         other_schemas = execute(connection, _OTHER_SCHEMAS, [SCHEMA, schema or ""])
         return SourceCatalogue(
-            tuple(_table(connection, *one) for one in found if one[2]),
+            tuple(_table(connection, *row) for row in found if row[2]),
             tuple(name for _, name, readable, _ in found if not readable),
             tuple(name for (name,) in other_schemas),
         )
@@ -63,7 +63,7 @@ def _table(connection: Any, oid: int, name: str, _readable: bool, comment: str |
     keys = execute(connection, _KEYS, [oid])
     return CatalogueTable(
         name,
-        tuple(_column(*one) for one in execute(connection, _COLUMNS, [oid])),
+        tuple(_column(*row) for row in execute(connection, _COLUMNS, [oid])),
         keys[0][0] if keys else None,
         tuple((here, table, there) for here, table, there in execute(connection, _REFERENCES, [oid])),
         comment or "",

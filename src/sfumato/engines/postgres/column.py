@@ -39,13 +39,13 @@ def _number(stored: Stored, target: Range) -> str:
         return _floating(f"CAST({stored.sql} AS {DOUBLE})", target)
     if stored.kind is Kind.INTEGER:
         if target.step == 1 and -(1 << 63) <= target.least <= target.greatest < 1 << 63:
-            return _clipped(f"CAST({stored.sql} AS {NARROW})", target)
+            return _clip(f"CAST({stored.sql} AS {NARROW})", target)
         found = whole(f"CAST({stored.sql} AS {WIDE})", 0, 2**63, target, POSTGRES)  # or it refuses the step
         return found if target.clipped else _numeric(stored.sql, target)
     return _numeric(stored.sql, target)
 
 
-def _clipped(value: str, target: Range) -> str:
+def _clip(value: str, target: Range) -> str:
     """Return an integer of 64 bits that is on its grid already, within its bounds."""
     if not target.clipped:
         return value
@@ -89,7 +89,7 @@ def _by_integers(value: str, target: Range) -> str:
     scaled = f"(({integer}) * {2**108} + CAST(trunc({upper}) AS {NARROW}) * {WIDE} '{2**55}'"
     scaled += f" + CAST(trunc({lower}) AS {NARROW}))"
     sign = f"CASE WHEN {near} < 0 THEN -1 ELSE 1 END"
-    return _finished(f"({sign} * {_nearest(f'({scaled} * {times})', over << 108)})", target)
+    return _to_bigint(f"({sign} * {_nearest(f'({scaled} * {times})', over << 108)})", target)
 
 
 def _nearest(size: str, over: int) -> str:
@@ -99,7 +99,7 @@ def _nearest(size: str, over: int) -> str:
     return f"({quotient} + CASE WHEN {up} THEN 1 ELSE 0 END)"
 
 
-def _finished(rounded: str, target: Range) -> str:
+def _to_bigint(rounded: str, target: Range) -> str:
     if target.clipped:
         return f"CAST(least(greatest({rounded}, {target.least}), {target.greatest}) AS {NARROW})"
     return f"CASE WHEN {rounded} BETWEEN {target.least} AND {target.greatest} THEN CAST({rounded} AS {NARROW}) END"
@@ -120,7 +120,7 @@ def _numeric(sql: str, target: Range) -> str:
         rounded = f"CASE WHEN abs({near} - trunc({near})) = 0.5 THEN 2 * round({near} * 0.5) ELSE round({near}) END"
     else:
         rounded = f"(CASE WHEN {near} < 0 THEN -1 ELSE 1 END * {_nearest(f'abs({near})', over)})"
-    return f"CASE WHEN {_is_number(value)} THEN {_finished(rounded, target)} END"
+    return f"CASE WHEN {_is_number(value)} THEN {_to_bigint(rounded, target)} END"
 
 
 def _double(stored: Stored) -> str:
@@ -160,7 +160,7 @@ def _microseconds(stored: Stored, target: Range) -> str:
         value = _instant(stored)
         clock = f"trunc(extract(epoch FROM {value}) * 1000000)"
     if target.step == 1:
-        return f"CASE WHEN isfinite({value}) THEN {_finished(f'({clock})', target)} END"
+        return f"CASE WHEN isfinite({value}) THEN {_to_bigint(f'({clock})', target)} END"
     inner = let(whole("w", 0, 2**80, target, POSTGRES), w=clock)
     if not target.clipped:
         inner = let(f"CASE WHEN w BETWEEN {target.least} AND {target.greatest} THEN w END", w=inner)

@@ -49,7 +49,7 @@ def _scalar_text(value: str, kind: Kind) -> str:
     return _id_text(value) if kind is Kind.UNIT else _value_text(value, _TYPES.get(kind, NARROW))
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     """Return a name as an identifier. The server cuts names: longer ones, which are our own, are hashes instead."""
     octets = name.encode()
     return quoted(name if len(octets) <= _MAX_NAME_BYTES else f'"{sha256(octets).hexdigest()[:48]}')
@@ -73,7 +73,7 @@ POSTGRES = Dialect(
         **times.FORMS,
         **texts.FORMS,
     },
-    quote_identifier=_quoted,
+    quote_identifier=_quote,
     text_literal=texts.text_sql,
     let=numbers.given,
     double=DOUBLE,

@@ -95,7 +95,7 @@ class PostgreSQL:
     def run(self, job: Job, selected: SelectedBounds | None = None, histograms: Histograms | None = None) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged: in one transaction, a statement per group."""
         if isinstance(job, Statements) and job.nothing:
-            return aggregated(job, _nothing)
+            return aggregated(job, _read_no_rows)
         with self._reader.asking() as run:
             return aggregated(job, run, selected=selected, histograms=histograms)
 
@@ -124,9 +124,9 @@ class PostgreSQL:
 
     def _bring(self, kept: MaterializedNode) -> MaterializedNode:
         """Write public rows into a table of the schema of our own, once."""
-        return self._remote.bring(kept, self._written)
+        return self._remote.bring(kept, self._insert_text)
 
-    def _written(self, rows: MaterializedTable, columns: list[Facts]) -> str:
+    def _insert_text(self, rows: MaterializedTable, columns: list[Facts]) -> str:
         name = relation(self._identity, f"p{fresh_id(system_source())[:12]}")
         listed = [f"c{at} {_TYPES.get(facts.kind) or TYPES.of(facts)}" for at, facts in enumerate(columns)]
         with self._reader.writing() as connection:
@@ -142,5 +142,5 @@ class PostgreSQL:
             yield from part
 
 
-def _nothing(_statement: str) -> list[tuple[Any, ...]]:
+def _read_no_rows(_statement: str) -> list[tuple[Any, ...]]:
     raise AssertionError("nothing is measured")

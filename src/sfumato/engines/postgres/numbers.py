@@ -94,7 +94,7 @@ def _away(name: str) -> str:
     return f"(trunc({name}) + CASE WHEN abs({name} - trunc({name})) >= 0.5 THEN sign({name}) ELSE 0 END)"
 
 
-def _whole(scalar: Scalar, texts: list[str]) -> str:
+def _whole_number(scalar: Scalar, texts: list[str]) -> str:
     near = f"v >= -{2.0**63!r} AND v < {2.0**63!r}"
     rounded = let(f"CASE WHEN {near} THEN {_away('v')} END", v=texts[0])
     return let(f"CASE WHEN {near} THEN CAST(v AS {NARROW}) END", v=rounded)
@@ -148,7 +148,7 @@ def _of_two(form: Callable[[str, str], str]) -> Form:
     return lambda scalar, texts: form(*texts)
 
 
-def _called(name: str) -> Form:
+def _call_form(name: str) -> Form:
     return lambda scalar, texts: f"({name}({texts[0]}))"
 
 
@@ -158,7 +158,7 @@ def _power(scalar: Scalar, texts: list[str]) -> str:
     return let(finite(product), "one", v=texts[0])
 
 
-def _brought(name: str) -> Form:
+def _rounding_form(name: str) -> Form:
     return lambda scalar, texts: _double_places(name, texts[0], scalar.constant)
 
 
@@ -177,7 +177,7 @@ def _element(values: Sequence[int], type: str, index: str) -> str:
     return f"(CAST('{{{','.join(map(str, values))}}}' AS {type}[]))[CAST({index} + 1 AS integer)]"
 
 
-def _halved(sql: str, bits: int, type: str) -> str:
+def _shift_right(sql: str, bits: int, type: str) -> str:
     return f"({sql} >> {bits})" if type == NARROW else f"div({sql}, {TYPES.integer(1 << bits, WIDE)})"
 
 
@@ -185,16 +185,16 @@ _DOUBLES: dict[Operator, Form] = {
     Operator.ADD: _of_two(_add),
     Operator.SUBTRACT: _of_two(_subtract),
     Operator.MULTIPLY: _of_two(_multiply),
-    Operator.NEGATE: _called("-"),
-    Operator.ABS: _called("abs"),
+    Operator.NEGATE: _call_form("-"),
+    Operator.ABS: _call_form("abs"),
     Operator.POWER: _power,
     Operator.QUOTIENT: lambda scalar, texts: f"trunc({_over(*texts)})",
     Operator.MODULO: _of_two(_double_remainder),
     Operator.DIVIDE: _of_two(_over),
-    Operator.FLOORED: _brought("floor"),
-    Operator.CEILED: _brought("ceil"),
-    Operator.ROUNDED: _brought("round"),
-    Operator.TRUNCATED: _brought("trunc"),
+    Operator.FLOORED: _rounding_form("floor"),
+    Operator.CEILED: _rounding_form("ceil"),
+    Operator.ROUNDED: _rounding_form("round"),
+    Operator.TRUNCATED: _rounding_form("trunc"),
     Operator.SQRT: lambda scalar, texts: let(f"CASE WHEN v >= 0 AND {is_finite('v')} THEN sqrt(v) END", v=texts[0]),
 }
 
@@ -207,7 +207,7 @@ FORMS = (
         rounded_root=_rounded_root,
         given=given,
         own={
-            Operator.WHOLE: _whole,
+            Operator.WHOLE: _whole_number,
             Operator.FLAG: lambda scalar, texts: f"CAST(CAST({texts[0]} AS integer) AS {NARROW})",
         },
         doubles=_DOUBLES,
@@ -216,7 +216,7 @@ FORMS = (
         TYPES,
         named=given,
         element=_element,
-        halved=_halved,
+        halved=_shift_right,
         quotient=_quotient,
         exponential_of_double=_exp,
         logarithm_of_double=_log,

@@ -16,7 +16,7 @@ from sfumato.errors import BadSource, EngineFailed
 _BEGIN = "BEGIN READ ONLY; SET LOCAL statement_timeout = '600s'; SET LOCAL lock_timeout = '10s'"
 _MAX_IDLE_CONNECTIONS = 4
 """So many connections are kept for the next question."""
-_INHERITED: list[Any] = []
+_INHERITED_CONNECTIONS: list[Any] = []
 """Connections of a parent process: ending one here would end the parent's session, so they are kept for ever."""
 
 
@@ -35,7 +35,7 @@ class ServerReader:
     def after_fork(self) -> None:
         """Forget the parent's lock, which a thread that does not exist here may have held, and its connections."""
         self._lock = Lock()
-        _INHERITED.extend(self._idle)
+        _INHERITED_CONNECTIONS.extend(self._idle)
         self._idle.clear()
 
     @contextmanager
@@ -76,7 +76,7 @@ class ServerReader:
             close(connection)
         else:
             return connection
-        connection = self._opened()
+        connection = self._open_connection()
         execute(connection, _BEGIN)
         return connection
 
@@ -84,9 +84,9 @@ class ServerReader:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        return self._opened()
+        return self._open_connection()
 
-    def _opened(self) -> Any:
+    def _open_connection(self) -> Any:
         connection = None
         with suppress(BadSource):  # it could be reached when it was opened: now that is a failure like any other
             connection, _ = connect(self._url)

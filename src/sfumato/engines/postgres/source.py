@@ -59,8 +59,8 @@ def read_schema(connection: Any, schema: str | None, policy: Policy) -> dict[str
 def _table(connection: Any, path: str | None, table: Table) -> ServerTable:
     said, _, wanted = (table.stored or table.name).rpartition(".")
     schema = _usable(connection, said or path, table)
-    named = [one for one in execute(connection, _TABLES, [schema]) if fold_name(one[1]) == fold_name(wanted)]
-    exact = [one for one in named if one[1] == wanted]
+    named = [row for row in execute(connection, _TABLES, [schema]) if fold_name(row[1]) == fold_name(wanted)]
+    exact = [row for row in named if row[1] == wanted]
     if len(named) != 1 and len(exact) != 1:
         raise BadSource(
             f"tables.{table.name} is {'more than once' if named else 'not'} in the source.",
@@ -126,7 +126,9 @@ def check_own_schema(connection: Any) -> None:
 def _foreign_keys(policy: Policy, table: Table) -> list[str]:
     values = [column.values for other in policy.tables for column in other.columns]
     return [
-        one.column for one in values if isinstance(one, Reference) and fold_name(one.table) == fold_name(table.name)
+        value.column
+        for value in values
+        if isinstance(value, Reference) and fold_name(value.table) == fold_name(table.name)
     ]
 
 

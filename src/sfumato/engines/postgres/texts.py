@@ -38,10 +38,10 @@ def text_sql(text: str) -> str:
     return f'(CAST({literal(text.replace(chr(0), _NOWHERE))} AS text) COLLATE "C")'
 
 
-def _cased(name: str) -> Form:
+def _case_form(name: str) -> Form:
     def form(_: Scalar, arguments: list[str]) -> str:
         plain = f'{name}(v COLLATE "C")'
-        others = ", ".join(literal(each) for each in letters(name))
+        others = ", ".join(literal(letter) for letter in letters(name))
         return let(
             f"CASE WHEN octet_length(v) = length(v) THEN {plain} ELSE translate({plain}, {others}) END", v=arguments[0]
         )
@@ -130,7 +130,7 @@ def _pattern(text: str, pieces: Sequence[str]) -> str:
     return f"({text} LIKE {text_sql(pattern)})"
 
 
-_SHARED = TextForms(
+_TEXT_FORMS = TextForms(
     text_sql,
     ("btrim({0}, {1})", "ltrim({0}, {1})", "rtrim({0}, {1})"),
     starts=lambda text, other: f"starts_with({text}, {other})",
@@ -140,9 +140,9 @@ _SHARED = TextForms(
 )
 
 FORMS: dict[Operator, Form] = {
-    **_SHARED.forms(),
-    Operator.LOWER: _cased("lower"),
-    Operator.UPPER: _cased("upper"),
+    **_TEXT_FORMS.forms(),
+    Operator.LOWER: _case_form("lower"),
+    Operator.UPPER: _case_form("upper"),
     Operator.LENGTH: called("length", NARROW),
     Operator.LEFT: _cut("left"),
     Operator.RIGHT: _cut("right"),

@@ -7,7 +7,7 @@ from sfumato.engines.postgres.numbers import NARROW, let
 from sfumato.engines.sql.times import MICROSECONDS_PER_DAY, TimeForms
 
 _EPOCH = "DATE '1970-01-01'"
-_REST = f"((v % {MICROSECONDS_PER_DAY} + {MICROSECONDS_PER_DAY}) % {MICROSECONDS_PER_DAY})"
+_MICROSECONDS_OF_DAY = f"((v % {MICROSECONDS_PER_DAY} + {MICROSECONDS_PER_DAY}) % {MICROSECONDS_PER_DAY})"
 """The microseconds of a moment `v` since its midnight."""
 
 
@@ -21,7 +21,7 @@ def day_sql(date: str) -> str:
     return f"CAST({date} - {_EPOCH} AS {NARROW})"
 
 
-_DATE = date_sql(f"((v - {_REST}) / {MICROSECONDS_PER_DAY})")
+_DATE = date_sql(f"((v - {_MICROSECONDS_OF_DAY}) / {MICROSECONDS_PER_DAY})")
 """The date of a moment `v`."""
 
 
@@ -30,11 +30,11 @@ def _later(date: str, months: int) -> str:
 
 
 def _moment_later(moment: str, months: int) -> str:
-    return let(f"{day_sql(_later(_DATE, months))} * {MICROSECONDS_PER_DAY} + {_REST}", v=moment)
+    return let(f"{day_sql(_later(_DATE, months))} * {MICROSECONDS_PER_DAY} + {_MICROSECONDS_OF_DAY}", v=moment)
 
 
 def _moment_text(moment: str) -> str:
-    clock = f"CAST(TIME '00:00' + {_REST} * INTERVAL '1 microsecond' AS text)"
+    clock = f"CAST(TIME '00:00' + {_MICROSECONDS_OF_DAY} * INTERVAL '1 microsecond' AS text)"
     return let(f"{_day_text(_DATE)} || ' ' || {clock}", v=moment)
 
 

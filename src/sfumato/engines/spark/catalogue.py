@@ -27,7 +27,7 @@ def describe(location: Location) -> SourceCatalogue:
             "Write spark:catalog, spark:catalog.DATABASE or spark:catalog.CATALOG.DATABASE, as Spark spells it.",
         )
     tables, unreadable = [], []
-    for table in sorted((one for one in listed if not one.isTemporary), key=lambda one: one.name):
+    for table in sorted((entry for entry in listed if not entry.isTemporary), key=lambda entry: entry.name):
         try:
             tables.append(guarded(partial(_table, spark, where, table)))
         except EngineFailed:

@@ -4,7 +4,7 @@ from contextlib import closing
 from pathlib import Path
 
 from sfumato.engines.cohort_set import CohortSet
-from sfumato.engines.duckdb.built_file import KEPT
+from sfumato.engines.duckdb.built_file import KEPT_FILE_NAME
 from sfumato.engines.duckdb.cohorts import (
     EARLIER_PEOPLE,
     attach_assignment,
@@ -39,6 +39,6 @@ def write_cohorts(build: SparkBuild, kept: Path | None, salt: bytes, limits: Lim
         build.create_table_as(copied, cohort_query(build, cohorts.names, before))
         written = subquery(select("*", f"read_parquet({literal(str(build.place(copied) / '*.parquet'))})"))
         people = extended_query(written, None if known is None else EARLIER_PEOPLE)
-        write_assignment(connection, build.folder / KEPT, cohorts, digest, people)
+        write_assignment(connection, build.folder / KEPT_FILE_NAME, cohorts, digest, people)
     build.drop([_BEFORE])
     return cohorts

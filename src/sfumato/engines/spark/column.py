@@ -83,14 +83,14 @@ def _floating(v: str, target: Range) -> str:
         if max(abs(low), abs(high)) * times < _MAX_QUICK_PRODUCT:
             bounded = f"least(greatest({v}, {TYPES.double_sql(low)}), {TYPES.double_sql(high)})"
             rounded = given([bounded], lambda value: _nearest(value, times, over))
-            slow = f"CASE WHEN {SPARK.is_finite(v)} THEN {_clipped(rounded, target)} END"
+            slow = f"CASE WHEN {SPARK.is_finite(v)} THEN {_clip(rounded, target)} END"
     quotient = f"({v} * {TYPES.double_sql(float(times))} / {TYPES.double_sql(float(over))})"
     error = f"(abs({quotient}) * {TYPES.double_sql(2.0**-50)} + {TYPES.double_sql(1e-300)})"
     clear = f"abs({quotient} - rint({quotient})) < {TYPES.double_sql(0.5)} - {error}"
-    return f"CASE WHEN {clear} THEN {_clipped(f'CAST(rint({quotient}) AS {NARROW})', target)} ELSE {slow} END"
+    return f"CASE WHEN {clear} THEN {_clip(f'CAST(rint({quotient}) AS {NARROW})', target)} ELSE {slow} END"
 
 
-def _clipped(grid: str, target: Range) -> str:
+def _clip(grid: str, target: Range) -> str:
     return f"least(greatest({grid}, {target.least}L), {target.greatest}L)" if target.clipped else grid
 
 

@@ -56,7 +56,7 @@ The threshold lets Spark keep of each person and partition the rows that come fi
 person with very many rows is no slow task.
 """
 MIN_MAJOR_VERSION = 4
-_TOLD = "spark.sql.optimizer.windowGroupLimitThreshold"
+_WINDOW_LIMIT_SETTING = "spark.sql.optimizer.windowGroupLimitThreshold"
 """A setting that has our value in no session but ours."""
 _REMOTE_VARIABLES = ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")
 """Where these are set, a Spark that somebody else started is to be used."""
@@ -83,20 +83,20 @@ class _Held:
 
 
 _LOCK = RLock()
-_HELD: list[_Held] = []
+_HELD_SESSIONS: list[_Held] = []
 
 
 def session(limits: Limits | None = None) -> Any:
     """Return a session with our settings: of the Spark that runs in this process, or of one that is started now."""
     with _LOCK:
-        if _HELD and _HELD[0].process != os.getpid():
+        if _HELD_SESSIONS and _HELD_SESSIONS[0].process != os.getpid():
             record_engine_failure("This process was forked: the connection to Java is that of its parent.")
             raise EngineFailed()
-        if _HELD and not _is_alive(_HELD[0].session):
+        if _HELD_SESSIONS and not _is_alive(_HELD_SESSIONS[0].session):
             _let_go()
-        if not _HELD:
-            _HELD.append(_begun(limits or Limits()))
-        return _HELD[0].session
+        if not _HELD_SESSIONS:
+            _HELD_SESSIONS.append(_begun(limits or Limits()))
+        return _HELD_SESSIONS[0].session
 
 
 def execute(statement: str) -> list[tuple[Any, ...]]:
@@ -131,13 +131,13 @@ def guarded(work: Callable[[], Result], statement: str = "") -> Result:
 def stop() -> None:
     """Stop the session if it is our own; another one is only let go of."""
     with _LOCK:
-        if _HELD and _HELD[0].process == os.getpid():
+        if _HELD_SESSIONS and _HELD_SESSIONS[0].process == os.getpid():
             _let_go()
 
 
 def java_process() -> int | None:
     """Return the process of our own Java, if there is one."""
-    return _HELD[0].gateway.proc.pid if _HELD and _HELD[0].gateway is not None else None
+    return _HELD_SESSIONS[0].gateway.proc.pid if _HELD_SESSIONS and _HELD_SESSIONS[0].gateway is not None else None
 
 
 def _rows(table: Any) -> list[tuple[Any, ...]]:
@@ -147,7 +147,11 @@ def _rows(table: Any) -> list[tuple[Any, ...]]:
 
 def _column(column: Any) -> list[Any]:
     values = column.to_pylist()
-    return [None if one is None else int(one) for one in values] if str(column.type).startswith("decimal") else values
+    return (
+        [None if value is None else int(value) for value in values]
+        if str(column.type).startswith("decimal")
+        else values
+    )
 
 
 def _in_columns(frame: Any, keys: int | None) -> list[pa.ChunkedArray]:
@@ -174,8 +178,8 @@ def _begun(limits: Limits) -> _Held:
                 _end_with_the_process(running)
         gateway, folder = None, None
         if running is None:
-            gateway, folder, running = _started(limits)
-        pinned = _refusing(lambda: _pinned(running))
+            gateway, folder, running = _start_local(limits)
+        pinned = _refusing(lambda: _pin_session(running))
     if pinned is None:
         raise BadSource(
             "The settings of the Spark session could not be set.",
@@ -196,7 +200,7 @@ def _running(spark: Any) -> Any:
     return found
 
 
-def _pinned(running: Any) -> Any:
+def _pin_session(running: Any) -> Any:
     """Return a session beside the running one, which keeps its own settings; None where one was not taken."""
     if _is_remote(running):
         for option, number in _CHANNEL.items():
@@ -224,7 +228,7 @@ def _refusing(work: Callable[[], Result]) -> Result:
     )
 
 
-def _started(limits: Limits) -> tuple[Any, Path, Any]:
+def _start_local(limits: Limits) -> tuple[Any, Path, Any]:
     """Start a local Spark that listens to nobody else, shows nothing, and whose files only their owner may read."""
     if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
         raise BadSource(
@@ -283,18 +287,18 @@ def _end_with_the_process(session: Any) -> None:
     PySpark closes the connection when it forgets a session, where gRPC waits without end for calls to a server that is
     gone; and at the end of the process it asks the server to drop models that we never make, for ten minutes.
     """
-    session.client.close = _nothing
+    session.client.close = _do_nothing
     atexit.unregister(session.client._on_exit)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 
 def _is_alive(session: Any) -> bool:
     def alive() -> bool:
         if _is_remote(session):  # a server that was started again does not know our settings
-            return not session.is_stopped and session.conf.get(_TOLD) == SETTINGS[_TOLD]
+            return not session.is_stopped and session.conf.get(_WINDOW_LIMIT_SETTING) == SETTINGS[_WINDOW_LIMIT_SETTING]
         return session.sparkContext._jsc is not None and not session.sparkContext._jsc.sc().isStopped()
 
     try:
@@ -304,7 +308,7 @@ def _is_alive(session: Any) -> bool:
 
 
 def _let_go() -> None:
-    held = _HELD.pop()
+    held = _HELD_SESSIONS.pop()
     if held.gateway is not None:
         _end(held.gateway, held.folder)
 

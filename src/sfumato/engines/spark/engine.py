@@ -129,9 +129,9 @@ class Spark:
 
     def _bring(self, kept: MaterializedNode) -> MaterializedNode:
         """Write public rows into a file that Spark reads, once."""
-        return self._remote.bring(kept, self._written)
+        return self._remote.bring(kept, self._rows_text)
 
-    def _written(self, rows: MaterializedTable, columns: list[Facts]) -> str:
+    def _rows_text(self, rows: MaterializedTable, columns: list[Facts]) -> str:
         while self._remote.unused:
             self._drop(self._remote.unused.popleft())
         name = view_name(self._identity, f"p{fresh_id(system_source())[:12]}")
@@ -176,8 +176,8 @@ def _keys_of_buckets(job: Job) -> dict[str, int]:
     if not isinstance(job, Statements):
         raise AssertionError("a job is run by the engine that prepared it")
     return {
-        statements[one.name]: len(group.group.keys)
+        statements[selection.name]: len(group.group.keys)
         for group, statements in zip(job.plan.groups, job.histograms, strict=True)
-        for one in group.chosen
-        if one.quantity.function not in _LISTS_OF_ROWS and not isinstance(one.mechanism, MatchedCount)
+        for selection in group.chosen
+        if selection.quantity.function not in _LISTS_OF_ROWS and not isinstance(selection.mechanism, MatchedCount)
     }

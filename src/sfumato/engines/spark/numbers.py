@@ -18,7 +18,7 @@ from sfumato.language.scalar import MAX_EXP_ARGUMENT, Operator, Scalar
 NARROW, WIDE, DOUBLE = "BIGINT", "DECIMAL(38,0)", "DOUBLE"
 TYPES = IntegerTypes(NARROW, WIDE, DOUBLE, lambda value, type: f"CAST('{value}' AS {type})")
 _LEAF = re.compile(r"[\w.`]+|CAST\('[^']*' AS [\w(),]+\)")
-_SPELLED = re.compile(r"CAST\('(-?\d+)' AS DECIMAL\(38,0\)\)")
+_DECIMAL_LITERAL = re.compile(r"CAST\('(-?\d+)' AS DECIMAL\(38,0\)\)")
 _SPLIT_BASE = 10**19
 _MIN_DIRECT_DIVISOR = 10**18
 """A wide integer has 38 digits: divided by one from here on, it leaves at most 20."""
@@ -48,20 +48,20 @@ def quotient(first: str, second: str, type: str = WIDE) -> str:
     """Return a quotient towards zero; the second is not zero."""
     if type != WIDE:
         return f"({first} div {second})"
-    spelled = _SPELLED.fullmatch(second)
+    spelled = _DECIMAL_LITERAL.fullmatch(second)
     if spelled and abs(int(spelled[1])) == 1:
         return first if spelled[1] == "1" else f"(-{first})"
 
     def body(a: str, b: str) -> str:
         if spelled:
-            return _divided(a, b) if abs(int(spelled[1])) >= _MIN_DIRECT_DIVISOR else _in_two_steps(a, b)
+            return _divide(a, b) if abs(int(spelled[1])) >= _MIN_DIRECT_DIVISOR else _in_two_steps(a, b)
         far = TYPES.integer(_MIN_DIRECT_DIVISOR, WIDE)
-        return f"CASE WHEN abs({b}) >= {far} THEN {_divided(a, b)} ELSE {_in_two_steps(a, b)} END"
+        return f"CASE WHEN abs({b}) >= {far} THEN {_divide(a, b)} ELSE {_in_two_steps(a, b)} END"
 
     return given([first, second], body)
 
 
-def _divided(a: str, b: str) -> str:
+def _divide(a: str, b: str) -> str:
     """Return a quotient of at most 20 digits: without its rest, it has no places."""
     return f"CAST(({a} - {a} % {b}) / {b} AS {WIDE})"
 
@@ -72,9 +72,9 @@ def _in_two_steps(a: str, b: str) -> str:
 
     def lower(upper: str) -> str:
         rest = f"(({upper} % {b}) * {split} + {a} % {split})"
-        return given([rest], lambda r: f"({_divided(upper, b)} * {split} + {_divided(r, b)})")
+        return given([rest], lambda r: f"({_divide(upper, b)} * {split} + {_divide(r, b)})")
 
-    return given([_divided(a, split)], lower)
+    return given([_divide(a, split)], lower)
 
 
 def nullif(first: str, second: str, leaf: bool) -> str:
@@ -133,19 +133,19 @@ def _power(scalar: Scalar, texts: list[str]) -> str:
     return _finite(given(texts, lambda v: f"({' * '.join([v] * exponent)})"))
 
 
-def _floored(scalar: Scalar, texts: list[str]) -> str:
+def _floor(scalar: Scalar, texts: list[str]) -> str:
     return _finite(
         given(texts, lambda v: f"({truncated(v)} - CASE WHEN {v} < {truncated(v)} THEN {_ONE} ELSE {_ZERO} END)")
     )
 
 
-def _ceiled(scalar: Scalar, texts: list[str]) -> str:
+def _ceil(scalar: Scalar, texts: list[str]) -> str:
     return _finite(
         given(texts, lambda v: f"({truncated(v)} + CASE WHEN {v} > {truncated(v)} THEN {_ONE} ELSE {_ZERO} END)")
     )
 
 
-def _brought(cut: Callable[[str], str]) -> Form:
+def _rounding_form(cut: Callable[[str], str]) -> Form:
     """Bring a double to decimal places: what has none so far to the right, or to the left, stays as it is."""
 
     def form(scalar: Scalar, texts: list[str]) -> str:
@@ -168,7 +168,7 @@ def _sqrt(scalar: Scalar, texts: list[str]) -> str:
     return given(texts, lambda v: f"CASE WHEN {v} >= {_ZERO} AND {is_finite(v)} THEN sqrt({v}) END")
 
 
-def _whole(scalar: Scalar, texts: list[str]) -> str:
+def _whole_number(scalar: Scalar, texts: list[str]) -> str:
     low, high = (TYPES.double_sql(side) for side in (-(2.0**63), 2.0**63))
     rounded = given(texts, _away)
     return given([rounded], lambda v: f"CASE WHEN {v} >= {low} AND {v} < {high} THEN CAST({v} AS {NARROW}) END")
@@ -181,7 +181,7 @@ def _sign(scalar: Scalar, texts: list[str]) -> str:
     return given(texts, body)
 
 
-def _called(name: str) -> Form:
+def _call_form(name: str) -> Form:
     return lambda scalar, texts: f"({name}({texts[0]}))"
 
 
@@ -200,7 +200,7 @@ def _element(values: Sequence[int], type: str, index: str) -> str:
     return f"get(array({', '.join(listed)}), CAST({index} AS INT))"
 
 
-def _halved(sql: str, bits: int, type: str) -> str:
+def _shift_right(sql: str, bits: int, type: str) -> str:
     return f"shiftright({sql}, {bits})" if type == NARROW else quotient(sql, TYPES.integer(1 << bits, WIDE))
 
 
@@ -208,16 +208,16 @@ _DOUBLES: dict[Operator, Form] = {
     Operator.ADD: _infix("+"),
     Operator.SUBTRACT: _infix("-"),
     Operator.MULTIPLY: _infix("*"),
-    Operator.NEGATE: _called("-"),
-    Operator.ABS: _called("abs"),
+    Operator.NEGATE: _call_form("-"),
+    Operator.ABS: _call_form("abs"),
     Operator.POWER: _power,
     Operator.QUOTIENT: _quotient_of_doubles,
     Operator.MODULO: _over("%"),
     Operator.DIVIDE: _over("/"),
-    Operator.FLOORED: _floored,
-    Operator.CEILED: _ceiled,
-    Operator.ROUNDED: _brought(_away),
-    Operator.TRUNCATED: _brought(truncated),
+    Operator.FLOORED: _floor,
+    Operator.CEILED: _ceil,
+    Operator.ROUNDED: _rounding_form(_away),
+    Operator.TRUNCATED: _rounding_form(truncated),
     Operator.SQRT: _sqrt,
 }
 
@@ -230,7 +230,7 @@ FORMS = (
         rounded_root=lambda double: given([given([f"sqrt({double})"], _away)], whole_double),
         given=given,
         own={
-            Operator.WHOLE: _whole,
+            Operator.WHOLE: _whole_number,
             Operator.FLAG: lambda scalar, texts: f"CAST({texts[0]} AS {NARROW})",
             Operator.SIGN: _sign,
         },
@@ -240,7 +240,7 @@ FORMS = (
         TYPES,
         named=given,
         element=_element,
-        halved=_halved,
+        halved=_shift_right,
         quotient=quotient,
         exponential_of_double=_exp,
         logarithm_of_double=_log,

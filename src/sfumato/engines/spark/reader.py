@@ -72,8 +72,8 @@ class SparkReader:
             if found is None:
                 raise EngineFailed()
             if found is not self._seen:
-                for name, place in self._names.items():
-                    self._view(found, name, self._folder / place)
+                for name, path in self._names.items():
+                    self._view(found, name, self._folder / path)
                 for name, file in self._brought.items():
                     self._view(found, name, file)
                 self._seen = found

@@ -9,9 +9,9 @@ from typing import Any
 
 from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.cohort_set import CohortSet
-from sfumato.engines.duckdb.built_file import KEPT
+from sfumato.engines.duckdb.built_file import KEPT_FILE_NAME
 from sfumato.engines.duckdb.connection import COPY, open_copy
-from sfumato.engines.duckdb.file_digests import NOTHING, PreviousCopy, added_files, digest_files, read_marks
+from sfumato.engines.duckdb.file_digests import NO_PREVIOUS_COPY, PreviousCopy, added_files, digest_files, read_marks
 from sfumato.engines.duckdb.file_listing import check_place, source_files, source_root
 from sfumato.engines.duckdb.shape import read_shape
 from sfumato.engines.duckdb.source import files_of
@@ -32,7 +32,7 @@ from sfumato.errors import EngineFailed
 from sfumato.policy.policy import Policy, fold_name
 from sfumato.secure_files import publish, sync_folder
 
-_WHOLE = "whole"
+_COMPLETE_FILE_NAME = "whole"
 """The file that is written last: a folder without it is not a copy."""
 
 
@@ -43,7 +43,7 @@ def rows_folder(places: SnapshotPaths, identity: str) -> Path:
 
 def is_whole(folder: Path) -> bool:
     """Tell whether the folder of a copy is there, to its end."""
-    return (folder / _WHOLE).is_file()
+    return (folder / _COMPLETE_FILE_NAME).is_file()
 
 
 @dataclass(slots=True, repr=False)
@@ -61,7 +61,7 @@ class _BuiltFolder:
     def commit(self) -> None:
         """Keep the cohorts of people who came, and move the rows to their place."""
         if self.cohorts is not None and self.kept_cohorts is not None:
-            publish(self.file.with_name(KEPT), self.kept_cohorts)
+            publish(self.file.with_name(KEPT_FILE_NAME), self.kept_cohorts)
         self.rows.replace(self.place)
         sync_folder(self.place.parent)
 
@@ -131,7 +131,7 @@ class SparkCopying:
                 return self._build(spark, aside, salt, progress, _said_before(aside.before, self.limits))
             shutil.rmtree(aside.folder, ignore_errors=True)
             aside.folder.mkdir(mode=0o700)
-        return self._build(spark, aside, salt, progress, NOTHING)
+        return self._build(spark, aside, salt, progress, NO_PREVIOUS_COPY)
 
     def _build(
         self, spark: Any, aside: BuildDirectory, salt: bytes, progress: Progress, before: PreviousCopy
@@ -141,7 +141,7 @@ class SparkCopying:
         sources = read_schema(spark, policy, view_name(identity, "s_source"), views)
         now = {} if is_catalog(policy.source) else digest_files(policy, folder_of(policy.source), salt)
         new = added_files(policy, before, now)
-        added = {name: self._added(spark, name, paths, identity, views) for name, paths in new.items()}
+        added = {name: self._added_parts(spark, name, paths, identity, views) for name, paths in new.items()}
         rows = {fold_name(name): _count(source.parts) for name, source in sources.items()}
         read = {
             name: _count(added[fold_name(name)]) if fold_name(name) in added else rows[fold_name(name)]
@@ -165,17 +165,19 @@ class SparkCopying:
                 cohorts = write_cohorts(build, aside.kept_cohorts, salt, self.limits)
             build.drop(["salt"])
             write_public_store(folder / "copy", copied, public_rows(build), self.limits, (now, rows))
-            (folder / ROWS / _WHOLE).touch(mode=0o600)
+            (folder / ROWS / _COMPLETE_FILE_NAME).touch(mode=0o600)
             return cohorts
         finally:
             with suppress(EngineFailed):  # a session that ended has no views
                 build.forget()
 
-    def _added(
+    def _added_parts(
         self, spark: Any, name: str, paths: tuple[Path, ...], identity: str, views: set[str]
     ) -> tuple[Part, ...]:
         """Return the rows of files that were added to the table of this folded name."""
-        at, table = next((at, one) for at, one in enumerate(self.policy.tables) if fold_name(one.name) == name)
+        at, table = next(
+            (at, declared) for at, declared in enumerate(self.policy.tables) if fold_name(declared.name) == name
+        )
         files = replace(files_of(folder_of(self.policy.source), table), paths=paths)
         return read_files(spark, table, files, view_name(identity, f"s_added{at}_"), views).parts if paths else ()
 

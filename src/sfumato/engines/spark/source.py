@@ -116,7 +116,7 @@ def _part(session: Any, table: Table, files: Files, schema: pa.Schema, paths: li
 
     def described() -> list[tuple[str, str]]:
         reader = session.read.option("basePath", str(files.root)) if keys else session.read
-        frame = reader.parquet(*(_escaped(path) for path in paths))
+        frame = reader.parquet(*(_escape_pattern(path) for path in paths))
         frame.createOrReplaceTempView(view)
         return [(field.name, field.dataType.simpleString()) for field in frame.schema.fields]
 
@@ -151,7 +151,7 @@ def _type(schema: pa.Schema, name: str, type: str) -> str:
     return NANOSECONDS if pa.types.is_timestamp(known) and known.unit == "ns" else type
 
 
-def _escaped(path: Path) -> str:
+def _escape_pattern(path: Path) -> str:
     """Return a path in which nothing is a pattern to Spark."""
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", str(path))
 
@@ -163,7 +163,7 @@ def relation_of(location: Location, table: Table) -> str:
 
 def _of_catalog(session: Any, location: Location, table: Table) -> SparkTable:
     relation = relation_of(location, table)
-    columns = _found(
+    columns = _look_up(
         table, lambda: [(field.name, field.dataType.simpleString()) for field in session.table(relation).schema.fields]
     )
     return SparkTable((Part(relation, tuple((name, as_stored(quoted(name), type)) for name, type in columns)),))
@@ -171,10 +171,10 @@ def _of_catalog(session: Any, location: Location, table: Table) -> SparkTable:
 
 def files_in_catalog(session: Any, location: Location, table: Table) -> list[str]:
     """Return the files of a table of a catalog."""
-    return _found(table, lambda: sorted(session.table(relation_of(location, table)).inputFiles()))
+    return _look_up(table, lambda: sorted(session.table(relation_of(location, table)).inputFiles()))
 
 
-def _found(table: Table, work: Callable[[], Result]) -> Result:
+def _look_up(table: Table, work: Callable[[], Result]) -> Result:
     """Return what a catalog knows of a table, or refuse by the policy's own key."""
     try:
         known = guarded(work)

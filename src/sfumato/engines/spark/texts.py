@@ -33,10 +33,10 @@ _PLAIN = frozenset(" ,.:;-_/+*()<>=!?#@%&[]")
 
 def text_sql(text: str) -> str:
     """Return a text as a constant: whatever could mean more to the parser stands there by its number."""
-    return f"'{''.join(map(_spelled, text))}'"
+    return f"'{''.join(map(_escape_character, text))}'"
 
 
-def _spelled(character: str) -> str:
+def _escape_character(character: str) -> str:
     if character in _PLAIN or (character.isascii() and character.isalnum()):
         return character
     return f"\\u{ord(character):04x}" if ord(character) < 0x10000 else f"\\U{ord(character):08x}"
@@ -61,11 +61,11 @@ def _pattern(text: str, pieces: Sequence[str]) -> str:
     return f"rlike({text}, {text_sql(expression)})"
 
 
-def _cased(name: str) -> Form:
+def _case_form(name: str) -> Form:
     """Spark's own knows letters that become two; ours keep their length, by one table for every engine."""
 
     def form(_: Scalar, arguments: list[str]) -> str:
-        others = ", ".join(text_sql(each) for each in letters(name))
+        others = ", ".join(text_sql(letter) for letter in letters(name))
         return given(
             arguments,
             lambda v: (
@@ -184,7 +184,7 @@ def _ends(text: str, other: str, length: int) -> str:
     return f"endswith({text}, {other})"
 
 
-_SHARED = TextForms(
+_TEXT_FORMS = TextForms(
     text_sql,
     ("trim(BOTH {1} FROM {0})", "trim(LEADING {1} FROM {0})", "trim(TRAILING {1} FROM {0})"),
     starts=lambda text, other: f"startswith({text}, {other})",
@@ -194,9 +194,9 @@ _SHARED = TextForms(
 )
 
 FORMS: dict[Operator, Form] = {
-    **_SHARED.forms(),
-    Operator.LOWER: _cased("lower"),
-    Operator.UPPER: _cased("upper"),
+    **_TEXT_FORMS.forms(),
+    Operator.LOWER: _case_form("lower"),
+    Operator.UPPER: _case_form("upper"),
     Operator.LENGTH: called("length", NARROW),
     Operator.LEFT: _cut(_LEFT),
     Operator.RIGHT: _cut(_RIGHT),

@@ -98,7 +98,7 @@ def _worst_laplace(rare: int | None) -> tuple[ProbabilityInterval, ProbabilityIn
     """
     law, whole = DiscreteLaplace(1 / EPSILON), 1 << MAX_TREE_BITS
     ends = np.array(
-        [whole - law.upper_tail(place, MAX_TREE_BITS)[0] for place in range(-_REACH_STEPS, _REACH_STEPS + 1)]
+        [whole - law.upper_tail(index, MAX_TREE_BITS)[0] for index in range(-_REACH_STEPS, _REACH_STEPS + 1)]
     )
     cells = np.stack([ends[:-1], ends[1:]], axis=1)
     cells = cells[cells[:, 1] - cells[:, 0] > (0 if rare is None else whole // rare)]

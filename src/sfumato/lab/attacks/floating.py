@@ -112,7 +112,7 @@ def run(trials: int, source: Source) -> Floating:
         _judge(truths, reachable),
         _judge(truths, fine),
         _judge(truths, [tuple(low > 0 for low, _ in law) for law in laws]),
-        max(float(Fraction(max(zero[1], one[1]), min(zero[0], one[0]))) for zero, one in laws),
+        max(float(Fraction(max(zero[1], law[1]), min(zero[0], law[0]))) for zero, law in laws),
     )
 
 

@@ -72,7 +72,7 @@ def averaging(result: Averaging) -> alt.TopLevelMixin:
         y=_share_axis("recovered"),
         color=alt.Color("system:N", title=None, legend=alt.Legend(labelLimit=400)),
     )
-    return _titled(chart, "averaging")
+    return _with_title(chart, "averaging")
 
 
 def local_noise(result: LocalNoise) -> alt.TopLevelMixin:
@@ -100,7 +100,7 @@ def linkage(result: Linkage) -> alt.TopLevelMixin:
         yOffset="what:N",
         color=alt.Color("what:N", title=None),
     )
-    return _titled(chart, "linkage")
+    return _with_title(chart, "linkage")
 
 
 def floating(result: Floating) -> alt.TopLevelMixin:
@@ -116,7 +116,7 @@ def floating(result: Floating) -> alt.TopLevelMixin:
         x=alt.X("told:Q", axis=alt.Axis(format="%"), title="answers that tell 0 from 1 for certain"),
         y=alt.Y("attack:N", sort=None, title=None, axis=alt.Axis(labelLimit=400)),
     )
-    return _titled(chart, "floating point")
+    return _with_title(chart, "floating point")
 
 
 def biased(result: Biased) -> alt.TopLevelMixin:
@@ -172,7 +172,7 @@ def _share_axis(field: str) -> alt.Y:
     return alt.Y(f"{field}:Q", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"), title="rows recovered")
 
 
-def _titled(chart: alt.Chart, title: str) -> alt.Chart:
+def _with_title(chart: alt.Chart, title: str) -> alt.Chart:
     titled: alt.Chart = chart.properties(width=_WIDTH_PX, height=_HEIGHT_PX, title=title)
     return titled
 

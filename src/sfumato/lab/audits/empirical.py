@@ -147,7 +147,7 @@ def _families(first: Floats, second: Floats) -> list[_Events]:
     """Return events by every number alone, and by the linear classifier of least squares."""
     width = first.shape[1]
     named = [("a linear classifier", _classifier(first, second))] if width > 1 else []
-    named += [(f"number {place + 1}", np.eye(width)[place]) for place in range(width)]
+    named += [(f"number {index + 1}", np.eye(width)[index]) for index in range(width)]
     return [_family(name, weights, first @ weights, second @ weights) for name, weights in named]
 
 

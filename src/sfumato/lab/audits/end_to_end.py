@@ -41,11 +41,11 @@ _MAX_COMPARED_NUMBERS = 60
 """Maximum number of values of one outcome that are compared."""
 _LEVEL = 0.95
 _COVERAGE_EPSILON = "20"
-_COVERED = (
+_COVERED_QUESTIONS = (
     "SELECT age, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY age",
     "SELECT AVG(age) AS m FROM visits",
 )
-_ASKED = (
+_LOSS_QUESTIONS = (
     ("SELECT COUNT(*) AS n FROM visits", HIGH_ID),
     ("SELECT SUM(cost) AS s, COUNT(*) AS n FROM visits", HIGH_ID),
     ("SELECT AVG(age) AS m FROM visits", HIGH_ID),
@@ -81,7 +81,7 @@ def sample_releases(
     noisy = publish(plan, repeat_results(aggregates, times), source)
     parts = []
     for group, keys in zip(noisy.groups, cells, strict=True):
-        places = {key: place for place, key in enumerate(keys)}
+        places = {key: index for index, key in enumerate(keys)}
         rows = [int(visible_key(copy) or 0) for copy, *_ in group.keys]
         columns = [places[key] for _, *rest in group.keys if (key := tuple(rest)) in places]
         shown = np.zeros((times, len(keys)))
@@ -146,16 +146,19 @@ def _exact_answers(plan: Plan, exact: Aggregates) -> dict[str, list[float]]:
     shown = list(zip((address(item.scalar) for item in plan.private.outcome.items), plan.private.names, strict=True))
     truths = {}
     for derived in group.derived:
-        name = next(name for place, name in shown if place is not None and place.name == derived.name)
+        name = next(name for reference, name in shown if reference is not None and reference.name == derived.name)
         columns = [
             [
                 sum(values)
                 for values in zip(
-                    *([sign * int(value) for value in found.columns[step]] for step, sign in group.terms_of(one)),
+                    *(
+                        [sign * int(value) for value in found.columns[step]]
+                        for step, sign in group.terms_of(measurement)
+                    ),
                     strict=True,
                 )
             ]
-            for one in derived.measured
+            for measurement in derived.measured
         ]
         if isinstance(derived, AverageColumn):
             grid, pairs = derived.grid, zip(*columns, strict=True)
@@ -195,8 +198,8 @@ def sample_policy(policy: Policy, folder: Path, seed: object, most: int) -> list
 
 def run(seed: object, folder: Path, releases: tuple[int, int] = (24, 500)) -> list[Finding]:
     """Audit the clinic: answers on neighbours, and the error bars of `times` releases of two queries."""
-    alarms = audit(clinic(), folder, seed, _ASKED, SAMPLES_PER_QUERY)
+    alarms = audit(clinic(), folder, seed, _LOSS_QUESTIONS, SAMPLES_PER_QUERY)
     with open_subject(clinic(), populate(clinic(), seed), folder / "bars") as subject:
-        for sql, times in zip(_COVERED, releases, strict=True):
+        for sql, times in zip(_COVERED_QUESTIONS, releases, strict=True):
             alarms += [Finding(NAME, message) for message in compare_coverage(subject, sql, times)]
     return alarms

@@ -29,7 +29,7 @@ from sfumato.randomness.discrete_laplace import DiscreteLaplace
 
 NAME = "exact"
 DIGITS = 60
-_BITS = 200
+_PMF_BITS = 200
 _ROUNDING_ERROR = Decimal(10) ** -45
 _ADD = Neighbours.ADD_REMOVE
 
@@ -114,7 +114,7 @@ def _laws() -> Iterator[str]:
 
 def _same_law(name: str, pmf: Callable[[int, int], tuple[int, int]], law: Weights) -> Iterator[str]:
     for value in range(12):
-        low, high = (Decimal(end) / 2**_BITS for end in pmf(value, _BITS))
+        low, high = (Decimal(end) / 2**_PMF_BITS for end in pmf(value, _PMF_BITS))
         if not low - _ROUNDING_ERROR <= law[value] <= high + _ROUNDING_ERROR:
             yield f"{name}: the probability of {value} is not that of its law"
             return
@@ -126,10 +126,10 @@ def _losses() -> Iterator[str]:
         for epsilon in (Fraction(0), Fraction(1, 4), Fraction(1)):
             # squared distance 4 is also 1, 1, 1, 1, which is worse on integers: only a distance of 1 is tight
             tight = release.moved == 1 or release.name.startswith("Laplace")
-            yield from _claimed(release.name, pairs, release.event, epsilon, tight)
+            yield from _check_claim(release.name, pairs, release.event, epsilon, tight)
 
 
-def _claimed(name: str, pairs: list[Pair], event: Event, epsilon: Fraction, tight: bool = True) -> Iterator[str]:
+def _check_claim(name: str, pairs: list[Pair], event: Event, epsilon: Fraction, tight: bool = True) -> Iterator[str]:
     """The enumerated delta lies between the accountant's two numbers; where it is no worst case, not above."""
     exact, (low, high) = least_delta(pairs, epsilon), delta_bounds(event, epsilon)
     if exact > Decimal(high) + _ROUNDING_ERROR:
@@ -159,8 +159,8 @@ def _compositions() -> Iterator[str]:
     response = _response(Fraction(1))
     cases.append(("two bits", together(response, response), Repeated(Pure(Fraction(1), _ADD), 2)))
     for name, pairs, event in cases:
-        yield from _claimed(name, pairs, event, Fraction(1, 2))
-        yield from _claimed(name, pairs, event, Fraction(3, 2))
+        yield from _check_claim(name, pairs, event, Fraction(1, 2))
+        yield from _check_claim(name, pairs, event, Fraction(3, 2))
 
 
 def _response(epsilon: Fraction) -> list[Pair]:
@@ -219,7 +219,7 @@ def _keys() -> Iterator[str]:
             yield f"{name}: the chances of {touched} keys exceed δ"
         if not separate(selection.event)[1] >= delta:
             yield f"{name}: its event says δ = {separate(selection.event)[1]}"
-        keep_probabilities = [Decimal(selection.keep(units).bounds(_BITS)[1]) / 2**_BITS for units in range(40)]
+        keep_probabilities = [Decimal(selection.keep(units).bounds(_PMF_BITS)[1]) / 2**_PMF_BITS for units in range(40)]
         factor = epsilon_per_key.exp()
         for units, (less, more) in enumerate(pairwise(keep_probabilities)):
             if (
@@ -245,7 +245,7 @@ def _budgets() -> Iterator[str]:
     budget, times = Filter(epsilon, delta), 0
     while budget.accepts(event) and times < 40:
         budget, times = budget.charge(event), times + 1
-    if least_delta(_repeated(response, times), epsilon) > decimal(delta):
+    if least_delta(_repeat_pairs(response, times), epsilon) > decimal(delta):
         yield f"a filter of ({epsilon}, {delta}) lets {times} releases of 1/2 through"
     full = Filter(epsilon, delta)
     try:
@@ -262,7 +262,7 @@ def _budgets() -> Iterator[str]:
         yield "Gaussian noise planned for (1, 1/1000) costs more"
 
 
-def _repeated(pairs: list[Pair], times: int) -> list[Pair]:
+def _repeat_pairs(pairs: list[Pair], times: int) -> list[Pair]:
     """Return the pairs of repeated two-valued releases, by how many of them were the first value."""
     (p, q), (r, s) = pairs
     found, ways = [], 1

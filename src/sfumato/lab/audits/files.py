@@ -34,7 +34,7 @@ UNBOUNDED_ROWS = 50
 """More rows than any synthetic person has."""
 _QUERIES_THROUGH_LEDGER = 2
 """Number of queries asked through the ledger; the others go to the engine directly."""
-ASKED = (
+FILE_QUESTIONS = (
     "SELECT COUNT(*), COUNT(n), SUM(n), COUNT(amount), SUM(amount), COUNT(day) FROM visits",
     "SELECT city, COUNT(*) FROM visits GROUP BY city",
     "SELECT flag, COUNT(DISTINCT person), AVG(amount) FROM visits WHERE weight IS NULL OR weight > -1e9 GROUP BY flag",
@@ -75,15 +75,15 @@ def alarms_of(sheets: Sheets, owner: int, folder: Path, dice: Dice, writers: Map
                 yield f"{name} is refused: {refusal.code}"
                 return
             subjects[name] = Subject(moved, engine_of(database))
-            shown[name] = tuple(observe(database, sql) for sql in ASKED[:_QUERIES_THROUGH_LEDGER])
+            shown[name] = tuple(observe(database, sql) for sql in FILE_QUESTIONS[:_QUERIES_THROUGH_LEDGER])
         yield from _others(subjects)
         if most == UNBOUNDED_ROWS:
             yield from _truth(subjects, variants)
         for name in ("without", "hostile"):
-            for sql, first, second in zip(ASKED, shown["all"], shown[name], strict=False):
+            for sql, first, second in zip(FILE_QUESTIONS, shown["all"], shown[name], strict=False):
                 if first != second or any(part.startswith("fault") for part in second):
                     yield f"{sql} shows something else {name}"
-        for number, sql in enumerate(ASKED):
+        for number, sql in enumerate(FILE_QUESTIONS):
             other = Other("without", subjects["without"], 1)
             for name in ("all", "hostile"):
                 yield from (f"{sql}, {name}: {message}" for message in differences(subjects[name], other, sql, number))
@@ -114,7 +114,7 @@ def _truth(subjects: Mapping[str, Subject], variants: Mapping[str, Sheets]) -> I
     for name in ("all", "without"):
         meant = expected_sums(variants[name])
         rows = _copy(subjects[name])
-        places = {column: place for place, column in enumerate(COLUMNS)}
+        places = {column: index for index, column in enumerate(COLUMNS)}
         if rows.total() != meant.rows:
             yield f"{name}: {rows.total()} of {meant.rows} rows are in the copy"
         for column, number in meant.counts.items():
@@ -144,9 +144,9 @@ def try_seed(
 
 def run(seed: object, folder: Path, number: int = 12) -> list[Finding]:
     """Try some sources."""
-    for place in range(number):
-        if messages := try_seed(place, seed, folder):
-            return [Finding(NAME, f"source {place}: {messages[0]}")]
+    for index in range(number):
+        if messages := try_seed(index, seed, folder):
+            return [Finding(NAME, f"source {index}: {messages[0]}")]
     return []
 
 

@@ -19,8 +19,8 @@ from sfumato.lab.generators.seeded import Seeded
 from sfumato.policy.policy import Budget, Policy
 
 NAME = "books"
-ASKED = "SELECT COUNT(*) AS n FROM visits"
-REFUSED = (
+REPEATED_QUESTION = "SELECT COUNT(*) AS n FROM visits"
+REFUSED_QUESTIONS = (
     ("SELECT SUM(score) FROM visits", "unbounded_sum"),
     ("SELECT SUM(weight) FROM visits", "unbounded_sum"),
     ("SELECT city FROM visits", "raw_rows"),
@@ -32,7 +32,7 @@ REFUSED = (
         "loosened_policy",
     ),
 )
-_FORKED = """
+_FORKING = """
 import os
 from sfumato.randomness.source import system_source
 system_source().read(16)
@@ -93,10 +93,10 @@ def _charges(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
         engine = _Watched(database.engine)
         engine.listener = lambda: [entry.state for entry in database.history()]
         watched = Database(database.policy, "", engine, database.payer.ledger, Seeded(seed))
-        quote = watched.explain(ASKED, epsilon="1/2")
+        quote = watched.explain(REPEATED_QUESTION, epsilon="1/2")
         if engine.told or watched.budget().spent.epsilon:
             yield "a quote read data or cost something"
-        release = watched.ask(ASKED, epsilon="1/2")
+        release = watched.ask(REPEATED_QUESTION, epsilon="1/2")
         if engine.told != [["reserved"]] * 2:  # bounds are selected, then all else is measured
             yield "data was read before the charge was written down"
         entries = watched.history()
@@ -104,12 +104,12 @@ def _charges(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
             yield "what was charged is not what was released"
         if not watched.budget().spent.epsilon:
             yield "an answer cost nothing"
-        spent, again = watched.budget().spent, watched.ask(ASKED, epsilon="1/2")
+        spent, again = watched.budget().spent, watched.ask(REPEATED_QUESTION, epsilon="1/2")
         if (again.rows(), again.receipt) != (release.rows(), release.receipt) or watched.budget().spent != spent:
             yield "the same question is not the same answer at no cost"
         engine.fails = True
         yield from _failure(watched, spent)
-        for sql, code in REFUSED:
+        for sql, code in REFUSED_QUESTIONS:
             if (refused := _code(watched, sql)) != code:
                 yield f"{sql} is {refused}, not {code}"
         watched.verify()
@@ -142,7 +142,7 @@ def _accounts(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
     for account in ("ada", "bob"):
         with open_database(policy, folder, Seeded((seed, account)), account) as database:
             whole = database.payer.ledger.budget().spent
-            receipts.append(database.ask(ASKED, epsilon="1/2").receipt.id)
+            receipts.append(database.ask(REPEATED_QUESTION, epsilon="1/2").receipt.id)
             if not database.budget().spent.epsilon:
                 yield f"{account} was answered at no cost to their own budget"
             if database.payer.ledger.budget().spent.epsilon <= whole.epsilon:
@@ -156,7 +156,7 @@ def _versions(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
         before = {entry.version: entry.receipt for entry in database.history()}
         spent = database.budget().spent
         database.refresh()
-        release = database.ask(ASKED, epsilon="1/2")
+        release = database.ask(REPEATED_QUESTION, epsilon="1/2")
         if release.receipt.version in before:
             yield "a new snapshot has an old id"
         if release.receipt.id in before.values() or database.budget().spent.epsilon <= spent.epsilon:
@@ -166,7 +166,7 @@ def _versions(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
 def _caps(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
     whole = replace(policy, budget=Budget(Fraction(1), Fraction(0), Fraction(0)), analysts=())
     with open_database(whole, folder, Seeded((seed, "caps"))) as database:
-        queries = [f"{ASKED} WHERE age > {age}" for age in range(5)]
+        queries = [f"{REPEATED_QUESTION} WHERE age > {age}" for age in range(5)]
         answered = 0
         try:
             for sql in queries:
@@ -186,7 +186,7 @@ def _caps(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
 
 def _seeds() -> Iterator[str]:
     """Two processes of one origin draw different coins."""
-    done = subprocess.run([sys.executable, "-c", _FORKED], capture_output=True, text=True, check=False, timeout=60)  # noqa: S603
+    done = subprocess.run([sys.executable, "-c", _FORKING], capture_output=True, text=True, check=False, timeout=60)  # noqa: S603
     mine, _, theirs = done.stdout.strip().partition(" ")
     if not mine or mine == theirs:
         yield "a forked process draws the coins of its parent"

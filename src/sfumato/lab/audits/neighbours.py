@@ -134,8 +134,8 @@ def open_neighbour_set(
     with ExitStack() as stack:
         subject = stack.enter_context(open_subject(policy, everybody, folder / "all"))
         others = [
-            Other(name, stack.enter_context(_other(policy, population, folder / str(place), place)), distance, patience)
-            for place, (name, population, distance) in enumerate(populations)
+            Other(name, stack.enter_context(_other(policy, population, folder / str(index), index)), distance, patience)
+            for index, (name, population, distance) in enumerate(populations)
         ]
         if any(other.subject.engine.catalog != subject.engine.catalog for other in others):
             raise ValueError("the catalog depends on the data")

@@ -45,7 +45,7 @@ def _audit_tables(
 
 def _compare_counts(subject: Subject, neighbour: Subject, table: str, seed: object) -> list[Finding]:
     sql = f'SELECT COUNT(*) FROM "{table}"'  # noqa: S608
-    first, second = (record(one, one.plan(sql), seed) for one in (subject, neighbour))
+    first, second = (record(database, database.plan(sql), seed) for database in (subject, neighbour))
     return [Finding(NAME, f"{sql}: {message}") for message in compare(first, second, 1)]
 
 

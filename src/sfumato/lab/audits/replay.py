@@ -53,9 +53,9 @@ NAME = "replay"
 QUERY_EPSILON = 1
 """The epsilon of every question."""
 _MAX_COMPOSED_EVENTS = 2
-_RECORDED = (Laplace, Gaussian, MaxNorm, OptimalSelection, RenyiSelection, CountedKeys, TopList)
+_RECORDED_MECHANISMS = (Laplace, Gaussian, MaxNorm, OptimalSelection, RenyiSelection, CountedKeys, TopList)
 _SELECTIONS = (OptimalSelection, RenyiSelection, CountedKeys, TopList)
-_WHOLE = (Quantiles, MatchedCount, Meetings, SpelledList)
+_UNOPENED_MECHANISMS = (Quantiles, MatchedCount, Meetings, SpelledList)
 """Mechanisms recorded as one call; the noise they draw inside is not recorded."""
 
 RecordedSelection = OptimalSelection | RenyiSelection | CountedKeys | TopList
@@ -125,7 +125,7 @@ def _held_vector(group: GroupAggregates, held: Held) -> Vector:
 def recording() -> Iterator[list[MechanismCall]]:
     """Write down every call of a mechanism that draws from a source of its own, not from a metered one."""
     calls: list[MechanismCall] = []
-    originals: dict[type, Any] = {kind: kind.release for kind in (*_RECORDED, *_WHOLE)}
+    originals: dict[type, Any] = {kind: kind.release for kind in (*_RECORDED_MECHANISMS, *_UNOPENED_MECHANISMS)}
     inside: list[object] = []
 
     def _selected(self: RecordedSelection, values: object, source: Source) -> Any:
@@ -150,9 +150,9 @@ def recording() -> Iterator[list[MechanismCall]]:
             inside.pop()
 
     try:
-        for kind in _RECORDED:
+        for kind in _RECORDED_MECHANISMS:
             setattr(kind, "release", _selected if kind in _SELECTIONS else _noised)  # noqa: B010
-        for whole in _WHOLE:
+        for whole in _UNOPENED_MECHANISMS:
             setattr(whole, "release", _whole)  # noqa: B010
         yield calls
     finally:
@@ -210,9 +210,9 @@ def _vector_alarms(
 ) -> Iterator[str]:
     """Report where the measurements of a vector moved further together than one of them may alone."""
     together = shared + sum(
-        Fraction(sum(moved[one.name]), one.sensitivity.l1)
-        for one in group.measured
-        if one.name in group.vector and not isinstance(one.mechanism, MaxNormPart)
+        Fraction(sum(moved[measurement.name]), measurement.sensitivity.l1)
+        for measurement in group.measured
+        if measurement.name in group.vector and not isinstance(measurement.mechanism, MaxNormPart)
     )
     if together > distance:
         yield f"{', '.join(group.vector)} moved together by {float(together):g} times what is declared for one of them"
@@ -245,8 +245,8 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
         for mechanism, several in _mechanisms_in_order(group):
             first, second = next(mine), next(theirs)
             vectors = _vector(first_keys, first), _vector(second_keys, second)
-            for place, measured in enumerate(several):
-                one_of_them, other_one = (_slice_vector(vector, place, len(several)) for vector in vectors)
+            for index, measured in enumerate(several):
+                one_of_them, other_one = (_slice_vector(vector, index, len(several)) for vector in vectors)
                 moves = _differences_by_key(one_of_them, other_one)
                 if isinstance(group.selection, TopList):  # here all cells pass, and only so many are released
                     moves = sorted(moves, reverse=True)[: group.selection.chosen * _width(first_keys, first)]
@@ -294,7 +294,7 @@ def cross_unit_alarms(
         yield "the key frequency changed by more than one person can change it"
     for crowd in range(MIN_KEY_FREQUENCY, max(MIN_KEY_FREQUENCY, most) + 2):
         pairs = zip(mechanism.meetings(first, crowd), mechanism.meetings(second, crowd), strict=True)
-        moved, declared = sum(abs(one - other) for one, other in pairs), mechanism.noise(crowd).sensitivity
+        moved, declared = sum(abs(left - other) for left, other in pairs), mechanism.noise(crowd).sensitivity
         if moved > declared * distance:
             yield f"cross-unit counts changed by {moved} at a key frequency of {crowd}, and {declared} is declared"
 
@@ -409,12 +409,12 @@ def audit(policy: Policy, folder: Path, seed: object, pattern: str = "", only: i
             Finding(NAME, f"{sql}: {message}") for sql, made in recorded.items() for message in price_alarms(made)
         ]
         neighbours = list(neighbours_of(population, policy, seed).items())
-        for place, (name, (other, distance)) in enumerate(
+        for index, (name, (other, distance)) in enumerate(
             neighbours if only is None else [neighbours[only % len(neighbours)]]
         ):
             if alarms:
                 break
-            with open_subject(policy, other, folder / str(place)) as neighbour:
+            with open_subject(policy, other, folder / str(index)) as neighbour:
                 for sql, made in recorded.items():
                     again = record(neighbour, neighbour.plan(sql), seed)
                     alarms += [Finding(NAME, f"{sql}, {name}: {message}") for message in compare(made, again, distance)]

@@ -65,12 +65,12 @@ def _noise(source: Source) -> Iterator[str]:
             if noisy.dtype.kind != "i":
                 yield f"{name}: an answer is not on the grid of integers"
                 break
-            if wrong := _misplaced(noisy - value, law):
+            if wrong := _find_misplaced(noisy - value, law):
                 yield f"{name}: P[Z <= {wrong[0]}] is {wrong[1]:.4f} in samples and {wrong[2]:.4f} by its law"
                 break
 
 
-def _misplaced(noise: npt.NDArray[np.int64], law: Weights) -> tuple[int, float, float] | None:
+def _find_misplaced(noise: npt.NDArray[np.int64], law: Weights) -> tuple[int, float, float] | None:
     """Return the first threshold whose share of samples contradicts the law, with both shares."""
     spread = ceil(sqrt(float(sum(z * z * weight for z, weight in law.items()))))
     cuts = sorted({-3 * spread, -2 * spread, -spread, -2, -1, 0, 1, spread, 2 * spread})

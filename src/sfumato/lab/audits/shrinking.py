@@ -53,11 +53,11 @@ def _sizes(length: int) -> list[int]:
 
 def _parentheses(tokens: list[str]) -> Iterator[tuple[int, int]]:
     begun = []
-    for place, letter in enumerate(tokens):
+    for index, letter in enumerate(tokens):
         if letter == "(":
-            begun.append(place)
+            begun.append(index)
         elif letter == ")" and begun:
-            yield begun.pop(), place
+            yield begun.pop(), index
 
 
 def _is_balanced(tokens: list[str]) -> bool:

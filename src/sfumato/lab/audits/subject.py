@@ -172,7 +172,7 @@ def _reorder(path: Path, public: set[str], dice: SeededDice) -> None:
 
 def schema_of(catalog: Catalog) -> Schema:
     """Return the schema for a grammar: tables by their names in SQL."""
-    named = {_spelled(name): table for name, table in catalog.tables.items()}
+    named = {_quote_name(name): table for name, table in catalog.tables.items()}
     return Schema(
         {name: dict(table.columns) for name, table in named.items()},
         frozenset(name for name, table in named.items() if table.public),
@@ -180,7 +180,7 @@ def schema_of(catalog: Catalog) -> Schema:
     )
 
 
-def _spelled(name: str) -> str:
+def _quote_name(name: str) -> str:
     return name if name.isidentifier() else f'"{name}"'
 
 

@@ -40,9 +40,11 @@ class Grammar:
         """Return one question; about one in eight holds something that has to be refused or made harmless."""
         private = [name for name in self.schema.tables if name not in self.schema.public]
         table = self.one(private if self.random.random() < 0.95 else list(self.schema.tables))
-        shapes = [self._grouped] * 6 + [self._total] * 4 + [self._per_unit] * 5 + [self._joined] * 4
-        shapes += [self._with_public] * 4 + [self._with_values] * 2 + [self._nested] * 2 + [self._limited] * 2
-        shapes += [self._looked_up] * 2 + [self._windowed] * 2
+        shapes = [self._grouping_query] * 6 + [self._total] * 4 + [self._per_unit] * 5 + [self._join_query] * 4
+        shapes += (
+            [self._with_public] * 4 + [self._with_values] * 2 + [self._nested_query] * 2 + [self._limited_query] * 2
+        )
+        shapes += [self._looked_up] * 2 + [self._window_query] * 2
         shapes += [partial(shape, self) for shape in SHAPES]
         shape = self.one(shapes)
         self.shape = (shape.func if isinstance(shape, partial) else shape).__name__.lstrip("_")
@@ -100,7 +102,7 @@ class Grammar:
         grouped = f" GROUP BY {places}" if keys else ""
         return f"{self._select()} {', '.join(names)} FROM {source}{grouped}{tail}"
 
-    def _grouped(self, table: str) -> str:
+    def _grouping_query(self, table: str) -> str:
         scalars = self.scalars(table)
         keys = [scalars.of(self.one(KEYS), 1) for _ in range(self.few(2))]
         measures = self.measures(scalars, 3)
@@ -122,7 +124,7 @@ class Grammar:
             return self.keyed([f"CASE WHEN {test} THEN 1 ELSE 0 END"], measures, table)
         return self.keyed([], measures, f"{table} WHERE {test}")
 
-    def _windowed(self, table: str) -> str:
+    def _window_query(self, table: str) -> str:
         """Compute windows from the groups, and put answers together."""
         scalars = self.scalars(table)
         key, measure = scalars.of(self.one(KEYS), 1), self.measure(scalars)
@@ -144,7 +146,7 @@ class Grammar:
             return self._total(table)
         scalars = self.scalars(table)
         second = scalars.of(self.one(KEYS), 1) if self.random.random() < 0.3 else None
-        folds = [f"{self._folded(scalars)} AS f{i}" for i in range(self.few(2))]
+        folds = [f"{self._aggregate_of_rows(scalars)} AS f{i}" for i in range(self.few(2))]
         listed = [unit, *([f"{second} AS g"] if second else []), *folds, "COUNT(*) AS n"]
         having = self.one(["", "", "", " HAVING COUNT(*) > 1", f" HAVING {self.measure(scalars, _INSIDE)} > 0"])
         rows, by = f"{table}{self.where(scalars)}", f"{unit}{', 2' * bool(second)}"
@@ -155,7 +157,7 @@ class Grammar:
         measures = self.measures(outer, 2) if self.random.random() < 0.5 else [f"SUM({self._digits(outer)})"]
         return self.keyed(keys, measures, source)
 
-    def _folded(self, scalars: Scalars) -> str:
+    def _aggregate_of_rows(self, scalars: Scalars) -> str:
         """Return an aggregate of one person's rows: half of them of a column or its power, which soon leave 64 bits."""
         numbers = scalars.named("integer", "decimal")
         if not numbers or self.random.random() < 0.5:
@@ -171,11 +173,11 @@ class Grammar:
         rounded = self.one(["FLOOR", "ROUND", "TRUNC", "ABS"])
         return f"{self.one([f'{rounded}({number})', f'CAST({number} AS integer)'])} % {self.one(['2', '7', '1000'])}"
 
-    def _joined(self, table: str) -> str:
+    def _join_query(self, table: str) -> str:
         other = self.one(list(self.schema.tables))
         kind = self.one(["JOIN", "JOIN", "LEFT JOIN"])
         mine, theirs = self.columns(table, "t."), self.columns(other, "o.")
-        alike = [f"t.{a} = o.{b}" for a, b in self._alike(table, other)] or ["1 = 1"]
+        alike = [f"t.{a} = o.{b}" for a, b in self._comparable_columns(table, other)] or ["1 = 1"]
         both = Scalars({**mine, **theirs}, self.random)
         on = self.one([self.one(alike), self.one(alike), f"{self.one(alike)} AND {both.condition(1)}"])
         if self.random.random() < 0.2:
@@ -185,7 +187,7 @@ class Grammar:
         source = f"{table} t {kind} {other} o ON {on}{self.where(both) if self.random.random() < 0.3 else ''}"
         return self.keyed(keys, self.measures(both, 2), source)
 
-    def _alike(self, table: str, other: str) -> list[tuple[str, str]]:
+    def _comparable_columns(self, table: str, other: str) -> list[tuple[str, str]]:
         mine, theirs = self.schema.tables[table], self.schema.tables[other]
         return [(a, b) for a in mine for b in theirs if mine[a] == theirs[b]]
 
@@ -249,7 +251,7 @@ class Grammar:
         source = f"{table} v {kind} {self._values()} AS w (x, y, d) ON {on}"
         return self.keyed(keys, self.measures(both, 2), source)
 
-    def _nested(self, table: str) -> str:
+    def _nested_query(self, table: str) -> str:
         """Ask about an answer: everything above the noise."""
         scalars = self.scalars(table)
         keys = [scalars.of(self.one(KEYS), 1) for _ in range(self.few(2))]
@@ -260,7 +262,7 @@ class Grammar:
         above = self.one(["AVG(n)", "MAX(n)", "SUM(GREATEST(n, 0))", "COUNT(*)", "STDDEV_POP(n)", "SUM(ABS(n))"])
         return f"SELECT {above} AS m FROM ({inner}) AS t{self.one(['', ' WHERE n > 1'])}"  # noqa: S608
 
-    def _limited(self, table: str) -> str:
+    def _limited_query(self, table: str) -> str:
         """Aggregate above rows that were sorted, cut, made distinct or filtered below."""
         scalars = self.scalars(table)
         listed = [

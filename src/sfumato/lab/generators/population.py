@@ -30,7 +30,7 @@ MAX_ROWS = 600
 _MAX_DECLARED_KEYS = 1000
 _MANY_KEYS = 100
 _WORDS = ("er", "oslo", "rome", "é", "", "12", CANARY)
-_LONG = "lo" * 3000
+_LONG_TEXT = "lo" * 3000
 _PUBLIC_ROWS = 8
 _MAX_INT64 = (1 << 63) - 1
 _TYPES = {
@@ -191,7 +191,7 @@ class _Making:
             return _person_name(column, row % 3 if self.shared_keys else 10 * person + row % 3)
         person = self.likeness.get(person, person)
         if isinstance(column.values, Reference):
-            spelled = tuple(_public_value(replace(column, values=None), place) for place in range(4))
+            spelled = tuple(_public_value(replace(column, values=None), index) for index in range(4))
         else:
             spelled = column.values or ()
         if spelled:
@@ -275,7 +275,7 @@ def _tried_values(column: Column) -> tuple[Any, Any, list[Any]]:
     low, high = (column.bounds.low, column.bounds.high) if column.bounds else (None, None)
     match column.type:
         case ColumnType.TEXT:
-            return _WORDS[0], _WORDS[1], [*_WORDS, _LONG, None]
+            return _WORDS[0], _WORDS[1], [*_WORDS, _LONG_TEXT, None]
         case ColumnType.BOOLEAN:
             return False, True, [False, True, None]
         case ColumnType.INTEGER:

@@ -32,7 +32,7 @@ def _of_one(schema: Schema, table: str) -> Iterator[str]:
     for name in schema.tables[table]:
         yield f"SELECT COUNT({name}), COUNT(DISTINCT {name}) FROM {table}"  # noqa: S608
         yield f"SELECT {name}, COUNT(*) FROM {table} GROUP BY {name}"  # noqa: S608
-    for place, name in enumerate(numbers):
+    for index, name in enumerate(numbers):
         yield f"SELECT SUM({name}) FROM {table}"  # noqa: S608
         yield f"SELECT AVG({name}), VAR_POP({name}), COUNT(*) FROM {table}"  # noqa: S608
         yield f"SELECT SUM(LEAST(GREATEST({name}, -2), 3)) FROM {table}"  # noqa: S608
@@ -40,7 +40,7 @@ def _of_one(schema: Schema, table: str) -> Iterator[str]:
         yield f"SELECT SUM({name} * {name}) FROM {table} WHERE {name} > 1"  # noqa: S608
         yield f"SELECT SUM({name}) FILTER (WHERE {name} BETWEEN 0 AND 4) FROM {table}"  # noqa: S608
         yield f"SELECT SUM(10 / NULLIF({name}, 0)) FROM {table} WHERE {name} BETWEEN -1 AND 3"  # noqa: S608
-        for key in [*texts, *flags][place % 2 :: 2]:
+        for key in [*texts, *flags][index % 2 :: 2]:
             yield f"SELECT {key}, SUM({name}), COUNT({name}) FROM {table} GROUP BY {key}"  # noqa: S608
     for flag in flags:
         yield f"SELECT COUNT(*) FILTER (WHERE {flag}) FROM {table}"  # noqa: S608

@@ -36,7 +36,7 @@ class SeededDice:
 
     def shuffled(self, seq: Sequence[T]) -> list[T]:
         """Return all of them in another order."""
-        return [item for _, _, item in sorted((self._word(), place, item) for place, item in enumerate(seq))]
+        return [item for _, _, item in sorted((self._word(), index, item) for index, item in enumerate(seq))]
 
     def _word(self) -> int:
         return int.from_bytes(self._source.read(_WORD_BYTES), "little")

@@ -9,9 +9,18 @@ from sfumato.lab.generators.scalars import Scalars
 
 T = TypeVar("T")
 KEYS = ("text", "integer", "boolean", "date")
-_RANKED = ("MEDIAN({})", "QUANTILE_CONT({}, 0.9)", "QUANTILE_DISC({}, 0.25)", "MIN({})", "MAX({})", "MODE({})")
-_PAIRED = ("CORR", "COVAR_POP", "COVAR_SAMP", "REGR_SLOPE", "REGR_INTERCEPT", "REGR_R2", "REGR_AVGX", "REGR_SYY")
-_ROLLED = ("ROLLUP (1, 2)", "CUBE (1, 2)", "GROUPING SETS ((1, 2), (1), ())", "GROUPING SETS ((1), (2))")
+_QUANTILE_FORMS = ("MEDIAN({})", "QUANTILE_CONT({}, 0.9)", "QUANTILE_DISC({}, 0.25)", "MIN({})", "MAX({})", "MODE({})")
+_PAIR_FUNCTIONS = (
+    "CORR",
+    "COVAR_POP",
+    "COVAR_SAMP",
+    "REGR_SLOPE",
+    "REGR_INTERCEPT",
+    "REGR_R2",
+    "REGR_AVGX",
+    "REGR_SYY",
+)
+_ROLL_UPS = ("ROLLUP (1, 2)", "CUBE (1, 2)", "GROUPING SETS ((1, 2), (1), ())", "GROUPING SETS ((1), (2))")
 
 
 class Phrases(Protocol):
@@ -44,7 +53,7 @@ def quantile_query(say: Phrases, table: str) -> str:
     scalars = say.scalars(table)
     columns = scalars.named("integer", "decimal", "date") or ["1"]
     number = say.one([say.one(columns), f"LEAST(GREATEST({scalars.number(1)}, 0), {say.one(['9', '500'])})"])
-    measures = [f"{say.one(_RANKED).format(number)} AS m{place}" for place in range(say.few(3))]
+    measures = [f"{say.one(_QUANTILE_FORMS).format(number)} AS m{index}" for index in range(say.few(3))]
     key = say.one(scalars.named("text", "boolean") or ["1"]) if say.few(2) == 1 else None  # each cell takes a while
     shown = ", ".join([*([f"{key} AS k"] if key else []), *measures])
     return f"SELECT {shown} FROM {table}{say.where(scalars)}{' GROUP BY 1' if key else ''}"
@@ -54,7 +63,7 @@ def pair_query(say: Phrases, table: str) -> str:
     """Functions of two columns."""
     scalars = say.scalars(table)
     both = [f"LEAST(GREATEST({scalars.number(1)}, -5), {say.one(['7', '100'])})" for _ in range(2)]
-    shown = ", ".join(f"{say.one(_PAIRED)}({both[0]}, {both[1]}) AS m{place}" for place in range(say.few(2)))
+    shown = ", ".join(f"{say.one(_PAIR_FUNCTIONS)}({both[0]}, {both[1]}) AS m{index}" for index in range(say.few(2)))
     return f"SELECT {shown}, COUNT(*) AS n FROM {table}{say.where(scalars)}"
 
 
@@ -64,7 +73,7 @@ def grouping_sets_query(say: Phrases, table: str) -> str:
     keys = [scalars.of(say.one(KEYS), 1) for _ in range(2)]
     measure = say.measure(scalars)
     shown = f"{keys[0]} AS k0, {keys[1]} AS k1, {measure} AS m, COUNT(*) AS n"
-    return f"SELECT {shown} FROM {table}{say.where(scalars)} GROUP BY {say.one(_ROLLED)}"
+    return f"SELECT {shown} FROM {table}{say.where(scalars)} GROUP BY {say.one(_ROLL_UPS)}"
 
 
 def cross_unit_query(say: Phrases, table: str) -> str:
@@ -153,11 +162,11 @@ def many_ranked(say: Phrases, table: str) -> str:
     column, count = say.one(numbers), 4 + 2 * say.few(8)
     kind = say.few(3)
     measures = []
-    for place in range(count):
+    for index in range(count):
         number = column if kind == 1 else say.one(numbers)
         level = f"0.{say.few(999):03}"
         condition = f" FILTER (WHERE {scalars.condition(1)})" if kind == 3 and say.few(3) == 1 else ""
-        measures.append(f"{say.one(['QUANTILE_CONT', 'QUANTILE_DISC'])}({number}, {level}){condition} AS m{place}")
+        measures.append(f"{say.one(['QUANTILE_CONT', 'QUANTILE_DISC'])}({number}, {level}){condition} AS m{index}")
     return f"SELECT {', '.join(measures)} FROM {table}{say.where(scalars)}"
 
 
@@ -166,7 +175,7 @@ def variance_query(say: Phrases, table: str) -> str:
     scalars = say.scalars(table)
     numbers = scalars.named("integer", "decimal") or ["1"]
     measures = []
-    for place in range(say.few(3)):
+    for index in range(say.few(3)):
         first, second = say.one(numbers), say.one(numbers)
         measure = say.one(
             [
@@ -180,7 +189,7 @@ def variance_query(say: Phrases, table: str) -> str:
             ]
         )
         condition = f" FILTER (WHERE {scalars.condition(1)})" if say.few(2) == 1 else ""
-        measures.append(f"{measure}{condition} AS m{place}")
+        measures.append(f"{measure}{condition} AS m{index}")
     key = say.one(scalars.named(*KEYS) or ["1"]) if say.few(3) == 1 else None
     shown = ", ".join([*([f"{key} AS k"] if key else []), *measures])
     return f"SELECT {shown} FROM {table}{say.where(scalars)}{' GROUP BY 1' if key else ''}"

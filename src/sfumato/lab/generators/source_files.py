@@ -64,7 +64,7 @@ PLAIN: dict[str, tuple[tuple[str, Any], ...]] = {
 }
 """Ordinary texts and their meaning: an integer in steps, whether there is a date, or NULL."""
 
-TYPED: dict[str, tuple[tuple[Any, tuple[Any, ...]], ...]] = {
+TYPED_VALUES: dict[str, tuple[tuple[Any, tuple[Any, ...]], ...]] = {
     "person": ((pa.int64(), (None,)), (pa.float64(), (1.4, nan, inf, 2.0**60)), (pa.int32(), (None,))),
     "n": (
         (pa.int64(), (2**63 - 1, -(2**63), 2**53 + 1)),
@@ -146,17 +146,17 @@ class Sheets:
 
     def without(self, owner: int) -> "Sheets":
         """Return the files without the rows of one person; the files stay, if only with their headers."""
-        return self._changed(lambda sheet: tuple(row for row in sheet.rows if row.owner != owner))
+        return self._with_rows(lambda sheet: tuple(row for row in sheet.rows if row.owner != owner))
 
     def with_hard(self, owner: int, dice: Dice) -> "Sheets":
         """Return the files in which every row of one person is as hostile as its format allows."""
-        return self._changed(
+        return self._with_rows(
             lambda sheet: tuple(
                 _hard(self.scheme, sheet, owner, dice) if row.owner == owner else row for row in sheet.rows
             )
         )
 
-    def _changed(self, rows: Callable[[Sheet], tuple[SheetRow, ...]]) -> "Sheets":
+    def _with_rows(self, rows: Callable[[Sheet], tuple[SheetRow, ...]]) -> "Sheets":
         return replace(self, sheets=tuple(replace(sheet, rows=rows(sheet)) for sheet in self.sheets))
 
     def write(self, folder: Path, writers: Mapping[str, Writer]) -> None:
@@ -170,14 +170,14 @@ def generate_files(scheme: str, writers: Sequence[str], dice: Dice, people: int 
     """Return files of ordinary people, most of them with several rows, some of them in several files."""
     number = dice.randint(1, 3)
     made = []
-    for place in range(number):
-        types = {name: dice.choice(TYPED[name])[0] for name in NAMES}
+    for index in range(number):
+        types = {name: dice.choice(TYPED_VALUES[name])[0] for name in NAMES}
         rows = tuple(
             _plain_row(scheme, types, owner, dice)
             for owner in range(1, people + 1)
-            for _ in range(dice.randint(0 if place else 1, 3))
+            for _ in range(dice.randint(0 if index else 1, 3))
         )
-        made.append(Sheet(f"part{place}", () if place and dice.random() < 0.2 else rows, types))
+        made.append(Sheet(f"part{index}", () if index and dice.random() < 0.2 else rows, types))
     chosen = tuple((dice.choice(writers), dice.randint(0, 99)) for _ in made)
     return Sheets(scheme, tuple(made), chosen)
 
@@ -215,11 +215,11 @@ def _hard(scheme: str, sheet: Sheet, owner: int, dice: Dice) -> SheetRow:
         texts = {name: dice.choice(HARD[name]) for name in NAMES if name != "person"}
         return SheetRow(owner, {"person": dice.choice([str(owner)] * 6 + [*HARD["person"]]), **texts}, hard=True)
     values: dict[str, Any] = {
-        name: dice.choice(dict(TYPED[name])[sheet.types[name]]) for name in NAMES if name != "person"
+        name: dice.choice(dict(TYPED_VALUES[name])[sheet.types[name]]) for name in NAMES if name != "person"
     }
     if dice.random() < 0.3 and not pa.types.is_binary(sheet.types["city"]):
         values["city"] = dice.choice(INVALID)
-    hard = dice.choice(dict(TYPED["person"])[sheet.types["person"]])
+    hard = dice.choice(dict(TYPED_VALUES["person"])[sheet.types["person"]])
     own = float(owner) if pa.types.is_floating(sheet.types["person"]) else owner
     return SheetRow(owner, {"person": dice.choice([own, own, hard]), **values}, hard=True)
 

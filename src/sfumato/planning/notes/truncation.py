@@ -83,7 +83,7 @@ def _told(name: str, bias: BiasEstimate) -> str:
     if not lack + lack_off + excess + excess_off:
         return ""
     if excess + excess_off:
-        lower, upper = f"-{_rounded(excess)} (±{_rounded(excess_off)})", f"+{_rounded(lack)} (±{_rounded(lack_off)})"
+        lower, upper = f"-{_with_margin(excess, excess_off)}", f"+{_with_margin(lack, lack_off)}"
         return f"changed `{name}` by {'at most' if bias.is_limit else 'about'} {lower} to {upper}"
     whole = 0.0 if bias.total is None else bias.total + lack
     shares = [100 * part / whole for part in (lack, lack_off)] if whole > 0 else []
@@ -91,6 +91,15 @@ def _told(name: str, bias: BiasEstimate) -> str:
     if bias.is_limit:
         return f"left out at most about {_rounded(lack)} (±{_rounded(lack_off)}) of `{name}`"
     return f"left out about {_rounded(lack)} (±{_rounded(lack_off)}) of `{name}`{share}"
+
+
+def _with_margin(amount: float, off: float) -> str:
+    """Return an estimate with how far it may be off, where anything is known of that.
+
+    >>> _with_margin(920, 0), _with_margin(61000, 198000)
+    ('920', '61,000 (±200,000)')
+    """
+    return f"{_rounded(amount)} (±{_rounded(off)})" if off else _rounded(amount)
 
 
 def _rounded(amount: float) -> str:

@@ -8,9 +8,9 @@ from sqlglot import exp
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import Column, Expression, Literal
 from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES, LEVELLED, Aggregation, Takes
-from sfumato.query.parsing.desugar.aggregates import COMBINED
+from sfumato.query.parsing.desugar.aggregates import ARGUMENT_COUNTS
 from sfumato.query.parsing.other_functions import refuse_bounds, refuse_other_function
-from sfumato.query.parsing.pairs import PAIRED, ReadExpression, read_pair_measure
+from sfumato.query.parsing.pairs import PAIR_AGGREGATES, ReadExpression, read_pair_measure
 from sfumato.query.parsing.quantile import quantile, within_group
 from sfumato.query.parsing.reading import ParseContext
 from sfumato.query.parsing.rewriting import count_truths, in_one_person, key_query, names_people
@@ -27,7 +27,7 @@ _ORDER_THEM = "Group by the one, order by the aggregate of the other: GROUP BY x
 _COUNT_PEOPLE = "This column names people, who can only be counted: COUNT(DISTINCT …)."
 _ROWS_REMEDY = "It is rows, not one value: it can be the only column of a SELECT without GROUP BY, ORDER BY or LIMIT."
 _SINGLE_ROW = "It shows the value of a single row."
-_LISTED = {
+_LIST_REMEDIES = {
     **dict.fromkeys(("top_k", "approx_top_k"), (_ROWS_REMEDY, _COUNT_THEM)),
     "histogram": (_ROWS_REMEDY, _COUNT_ALL),
     **dict.fromkeys(("arg_max", "arg_min", "argmax", "argmin", "max_by", "min_by"), (_SINGLE_ROW, _ORDER_THEM)),
@@ -38,7 +38,7 @@ _TRUTHS = {"bool_and": True, "every": True, "logical_and": True, "bool_or": Fals
 _OF_TRUTHS = {name: "min" if negated else "max" for name, negated in _TRUTHS.items()}
 """Equivalents inside one person: the largest truth value tells whether one is true."""
 _SINGLE = frozenset({"any_value", "arbitrary", "first", "last"})
-_GATHERED = frozenset(
+_LIST_AGGREGATES = frozenset(
     {"string_agg", "group_concat", "listagg", "array_agg", "list", "json_agg", "json_group_array"}
     | {"jsonb_agg", "json_object_agg", "xmlagg"}
 )
@@ -67,7 +67,7 @@ _RANDOM = frozenset({"random", "setseed", "uuid", "gen_random_uuid", "nextval"})
 
 def is_aggregate(name: str) -> bool:
     """Whether a function of this name is an aggregate of the table."""
-    return name in AGGREGATE_NAMES or name in _CONDITIONAL or name in PAIRED or name in _TRUTHS
+    return name in AGGREGATE_NAMES or name in _CONDITIONAL or name in PAIR_AGGREGATES or name in _TRUTHS
 
 
 class Measures:
@@ -117,7 +117,7 @@ def read_measure(node: exp.Expr, reading: ParseContext, argument: ReadExpression
         refuse_bounds(node, reading)
     if name in _CONDITIONAL:
         return _conditional(node, condition, where, place)
-    if name in PAIRED:
+    if name in PAIR_AGGREGATES:
         return read_pair_measure(node, name, condition, argument, place)
     form = AGGREGATE_NAMES[_OF_TRUTHS.get(name, name)]
     if form.aggregation in LEVELLED:
@@ -180,7 +180,7 @@ def refuse_function(name: str, node: exp.Expr, reading: ParseContext) -> NoRetur
             "One row decides it, and noise cannot be added to a truth value.",
             reading.with_example("Count the rows that decide it instead.", count_truths(node, _TRUTHS[name])),
         )
-    if name in _SINGLE | _GATHERED:
+    if name in _SINGLE | _LIST_AGGREGATES:
         people = names_people(node, reading.catalog)
         raise place.unsupported(
             f"{name} is not answered.",
@@ -190,16 +190,17 @@ def refuse_function(name: str, node: exp.Expr, reading: ParseContext) -> NoRetur
             else reading.with_example("Group by it, and count the rows of each value.", key_query(node)),
         )
     refuse_other_function(name, node, reading)
-    if name in COMBINED:
+    if name in ARGUMENT_COUNTS:
         raise place.bad(
             f"{name} cannot be used like this.",
             "It is rewritten as other calls, which needs plain columns as arguments and no call around it.",
-            f"Give it the {COMBINED[name]} that it takes, without *, DISTINCT and OVER, or write it out yourself.",
+            f"Give it the {ARGUMENT_COUNTS[name]} that it takes, without *, DISTINCT and OVER, "
+            "or write it out yourself.",
         )
     if name in _UNSUPPORTED_AGGREGATES:
         raise place.unsupported(f"{name} is not answered.", *_UNSUPPORTED_AGGREGATES[name])
-    if name in _LISTED:
-        raise place.unsupported(f"{name} is not answered here.", *_LISTED[name])
+    if name in _LIST_REMEDIES:
+        raise place.unsupported(f"{name} is not answered here.", *_LIST_REMEDIES[name])
     if name in _CLOCKS:
         raise place.unsupported(
             f"{name} reads the clock.", "A question must mean the same whenever it is asked.", "Write the date itself."
@@ -210,6 +211,6 @@ def refuse_function(name: str, node: exp.Expr, reading: ParseContext) -> NoRetur
         raise place.unsupported(
             f"{name} reads files, settings or the system.", "A query reads the policy's tables only.", "Name a table."
         )
-    known = sorted({*FUNCTION_NAMES, *AGGREGATE_NAMES, *PAIRED, *COMBINED})
+    known = sorted({*FUNCTION_NAMES, *AGGREGATE_NAMES, *PAIR_AGGREGATES, *ARGUMENT_COUNTS})
     where = "The functions that are answered here are listed in docs/sql/functions.md."
     raise place.unknown("function", name, known, where)

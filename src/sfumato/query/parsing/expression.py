@@ -136,19 +136,21 @@ def _negative(node: exp.Expr, frame: ExpressionContext) -> Expression:
 def _comparison(function: Function, node: exp.Expr, frame: ExpressionContext, swapped: bool = False) -> Expression:
     frame.reading.only(node, "this", "expression")
     if (quantified := quantifier(node)) is not None:
-        read = partial(_compared, function, node=node, frame=frame, swapped=swapped)
+        read = partial(_make_comparison, function, node=node, frame=frame, swapped=swapped)
         return read_quantified(node, quantified, read, frame, _read_expression)
-    return _compared(
+    return _make_comparison(
         function, _read_expression(node.this, frame), _read_expression(node.expression, frame), node, frame, swapped
     )
 
 
-def _compared(
+def _make_comparison(
     function: Function, left: Expression, right: Expression, node: exp.Expr, frame: ExpressionContext, swapped: bool
 ) -> Expression:
     pair = (right, left) if swapped else (left, right)
     refusal = frame.reading.never_equal(left, right, _span_of(node, frame)) if function in _EQUALITIES else None
-    return frame.reading.decided(compare(function, *pair, _span_of(node, frame)), refusal)
+    where = _span_of(node, frame)
+    compared = frame.reading.decided(compare(function, *pair, where), refusal)
+    return frame.reading.ordered(compared, *pair, where)
 
 
 def _not_distinct(node: exp.Expr, frame: ExpressionContext) -> Expression:
@@ -230,7 +232,11 @@ def _read_between(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.settle(argument, node)  # it will be there twice
 
     def inside(bottom: Expression, top: Expression) -> Expression:
-        sides = (compare(Function.AT_MOST, bottom, argument, where), compare(Function.AT_MOST, argument, top, where))
+        pairs = (bottom, argument), (argument, top)
+        sides = tuple(compare(Function.AT_MOST, *pair, where) for pair in pairs)
+        if not node.args.get("symmetric"):
+            for side, pair in zip(sides, pairs, strict=True):
+                frame.reading.ordered(side, *pair, where)
         return Call(Function.AND, sides, Type.BOOLEAN, where.at)
 
     if not node.args.get("symmetric"):
@@ -295,7 +301,7 @@ def _read_case(node: exp.Expr, frame: ExpressionContext) -> Expression:
             refusal = frame.reading.never_equal(subject, when, _span_of(branch.this, frame))
             when = compare(Function.EQUAL, frame.reading.settle(subject, node), when, where)
             frame.reading.decided(when, refusal)
-        frame.reading.refuse_impossible(when)
+        frame.reading.refuse_impossible(when, orders=False)
         branches.append((when, _read_expression(branch.args.get("true"), frame)))
     return case(branches, _read_expression(node.args.get("default"), frame), where)
 
@@ -303,7 +309,7 @@ def _read_case(node: exp.Expr, frame: ExpressionContext) -> Expression:
 def _if(node: exp.Expr, frame: ExpressionContext) -> Case:
     frame.reading.only(node, "this", "true", "false")
     branch = (_read_truth_test(node.this, frame), _read_expression(node.args.get("true"), frame))
-    frame.reading.refuse_impossible(branch[0])
+    frame.reading.refuse_impossible(branch[0], orders=False)
     return case([branch], _read_expression(node.args.get("false"), frame), _span_of(node, frame))
 
 

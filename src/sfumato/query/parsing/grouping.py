@@ -111,7 +111,7 @@ def _set_keys(part: exp.Expr) -> GroupingKeys:
 def _select_one_set(node: exp.Select, keys: GroupingKeys, every: set[str], meanings: Meanings) -> exp.Select:
     """Return the question of one set of keys."""
     lacking = every - {_meant_key(key, meanings) for key in keys}
-    side = exp.Select(**{part: _copy_value(value) for part, value in node.args.items() if part in _KEPT})
+    side = exp.Select(**{part: _copy_value(value) for part, value in node.args.items() if part in _COPIED_PARTS})
     side.meta.update(node.meta)
     side.set("expressions", [_without(item.copy(), lacking, meanings, named=True) for item in node.expressions])
     if node.args.get("having") is not None:
@@ -123,7 +123,7 @@ def _select_one_set(node: exp.Select, keys: GroupingKeys, every: set[str], meani
     return side
 
 
-_KEPT = ("from_", "joins", "where", "windows")
+_COPIED_PARTS = ("from_", "joins", "where", "windows")
 
 
 def _copy_value(value: object) -> object:
@@ -165,9 +165,9 @@ def _order_of_answer(node: exp.Select) -> exp.Expr:
     """Return the order in terms of the answer's columns: a UNION knows no others."""
     order: exp.Expr = node.args["order"].copy()
     places: dict[str, int] = {}
-    for place, item in enumerate(node.expressions, 1):
+    for ordinal, item in enumerate(node.expressions, 1):
         shown = item.this if isinstance(item, exp.Alias) else item
-        places.setdefault(_key_text(shown), place)
+        places.setdefault(_key_text(shown), ordinal)
     for ordered in order.expressions:
         index = places.get(_key_text(ordered.this))
         if index is not None and not isinstance(ordered.this, exp.Literal):

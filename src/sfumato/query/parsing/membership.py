@@ -39,7 +39,7 @@ def read_membership(node: exp.Expr, frame: ExpressionContext, read: _Read) -> Ex
     if not items:
         raise where.bad("the list is empty.", "IN needs at least one value.", "Write IN (value, …).")
     value, members = read(node.this, frame), [read(item, frame) for item in items]
-    return _contained(value, members, [frame.reading.place(item) for item in items], where, frame)
+    return _membership(value, members, [frame.reading.place(item) for item in items], where, frame)
 
 
 def read_quantified(
@@ -145,10 +145,10 @@ def _is_member(node: exp.Expr, array: exp.Expr, frame: ExpressionContext, read: 
         return Literal(None, Type.BOOLEAN, where.at)
     if not members:
         return Literal(False, Type.BOOLEAN, where.at)  # as in PostgreSQL, also for NULL
-    return _contained(value, members, [where] * len(members), where, frame)
+    return _membership(value, members, [where] * len(members), where, frame)
 
 
-def _contained(
+def _membership(
     value: Expression,
     members: Sequence[Expression],
     spans: Sequence[SourceSpan],

@@ -33,11 +33,11 @@ def _name_and_strength(node: exp.Expr) -> tuple[str, bool]:
         case exp.Trim():
             names = {"LEADING": "ltrim", "TRAILING": "rtrim"}
             return names.get(str(node.args.get("position") or "").upper(), "btrim"), True
-    fixed = _FIXED.get(type(node))
+    fixed = _FIXED_NAMES.get(type(node))
     return (fixed, fixed not in {"bool", "interval"}) if fixed else (NAMELESS, False)
 
 
-_FIXED: dict[type[exp.Expr], str] = {
+_FIXED_NAMES: dict[type[exp.Expr], str] = {
     exp.Boolean: "bool",
     exp.Interval: "interval",
     exp.Extract: "extract",

@@ -21,7 +21,7 @@ AVERAGES_NOTE = (
     "each person: SELECT AVG(a) FROM (SELECT unit, AVG(x) AS a FROM … GROUP BY unit) AS t."
 )
 _SAME_NAME = ("It is spelled otherwise here.", "Leave ANON_ out.")
-_RENAMED = {
+_OTHER_FUNCTIONS = {
     "anon_avg": ("AVG", *_OF_PEOPLE),
     "anon_var_pop": ("VAR_POP", *_SAME_NAME),
     "anon_stddev_pop": ("STDDEV_POP", *_SAME_NAME),
@@ -48,8 +48,8 @@ def refuse_other_function(name: str, node: exp.Expr, reading: ParseContext) -> N
                 example,
             ),
         )
-    if name in _RENAMED:
-        ours, why, remedy = _RENAMED[name]
+    if name in _OTHER_FUNCTIONS:
+        ours, why, remedy = _OTHER_FUNCTIONS[name]
         raise place.unsupported(
             f"{name} is not answered.", why, reading.with_example(remedy, renamed_query(node, ours))
         )

@@ -12,7 +12,7 @@ _BUDGET = (
     "Look at what is left: db.budget() in Python, SHOW sfumato.budget over PostgreSQL's protocol, sfumato budget "
     "POLICY in a terminal. `explain` says what a question would use.",
 )
-_NAMED = {"ESTIMATE_REMAINING_DP_AGGREGATES": _BUDGET}
+_SYSTEM_FUNCTIONS = {"ESTIMATE_REMAINING_DP_AGGREGATES": _BUDGET}
 _POLICY = {
     "DOMAIN": (
         "a privacy domain is set here.",
@@ -32,54 +32,54 @@ _POLICY = {
 
 def translate_tokens(tokens: list[Token], text: str) -> list[Token]:
     """Return the tokens of other systems as ours: names in backticks, and the bounds of CLAMPED BETWEEN."""
-    return list(_clamped([part for token in tokens for part in _dotted(token, text)]))
+    return list(_rewrite_clamped([part for token in tokens for part in _split_dotted_name(token, text)]))
 
 
 def refuse_other_systems(tokens: list[Token], text: str) -> None:
     """Refuse the words that have no meaning here, by name and with what to use instead."""
     for token in tokens:
-        why = _NAMED.get(token.text.upper()) if token.token_type is TokenType.VAR else None
+        why = _SYSTEM_FUNCTIONS.get(token.text.upper()) if token.token_type is TokenType.VAR else None
         if why is not None:
             where = source_span(text, token.start, token.end + 1)
             raise where.unsupported(f"{token.text.upper()} is not answered.", *why)
     words = [token.text.upper() for token in tokens]
     if words and words[0] in ("ALTER", "CREATE"):
-        for place, word in enumerate(words[:-1]):
-            if word == "PRIVACY" and words[place + 1] in _POLICY:
-                where = source_span(text, tokens[0].start, tokens[place + 1].end + 1)
-                raise where.unsupported(*_POLICY[words[place + 1]])
+        for index, word in enumerate(words[:-1]):
+            if word == "PRIVACY" and words[index + 1] in _POLICY:
+                where = source_span(text, tokens[0].start, tokens[index + 1].end + 1)
+                raise where.unsupported(*_POLICY[words[index + 1]])
 
 
-def _dotted(token: Token, text: str) -> Iterator[Token]:
+def _split_dotted_name(token: Token, text: str) -> Iterator[Token]:
     """Give the parts of a name in backticks: `project.dataset.table` is three names."""
     if token.token_type is not TokenType.IDENTIFIER or text[token.start : token.start + 1] != _BACKTICK:
         yield token
         return
     start = token.start + 1
-    for place, part in enumerate(token.text.split(".")):
-        if place:
+    for index, part in enumerate(token.text.split(".")):
+        if index:
             yield Token(TokenType.DOT, ".", token.line, token.col, start - 1, start - 1)
         yield Token(TokenType.IDENTIFIER, part, token.line, token.col, start, start + max(len(part) - 1, 0))
         start += len(part) + 1
 
 
-def _clamped(tokens: list[Token]) -> Iterator[Token]:
+def _rewrite_clamped(tokens: list[Token]) -> Iterator[Token]:
     """Give `x CLAMPED BETWEEN a AND b` as `x, contribution_bounds_per_group => (a, b)`: both clip a person's total."""
     place, closes = 0, False
     while place < len(tokens):
         token, after = tokens[place], tokens[place + 1] if place + 1 < len(tokens) else None
         begins = token.token_type is TokenType.VAR and token.text.upper() == "CLAMPED"
         if begins and after is not None and after.token_type is TokenType.BETWEEN:
-            yield _made(TokenType.COMMA, ",", token)
-            yield _made(TokenType.VAR, PER_GROUP, token)
-            yield _made(TokenType.FARROW, "=>", token)
-            yield _made(TokenType.L_PAREN, "(", after)
+            yield _make_token(TokenType.COMMA, ",", token)
+            yield _make_token(TokenType.VAR, PER_GROUP, token)
+            yield _make_token(TokenType.FARROW, "=>", token)
+            yield _make_token(TokenType.L_PAREN, "(", after)
             place, closes = place + 2, True
             continue
         if closes and token.token_type is TokenType.AND:
-            yield _made(TokenType.COMMA, ",", token)
+            yield _make_token(TokenType.COMMA, ",", token)
         elif closes and token.token_type is TokenType.R_PAREN:
-            yield _made(TokenType.R_PAREN, ")", token)
+            yield _make_token(TokenType.R_PAREN, ")", token)
             yield token
             closes = False
         else:
@@ -87,7 +87,7 @@ def _clamped(tokens: list[Token]) -> Iterator[Token]:
         place += 1
 
 
-def _made(kind: TokenType, text: str, at: Token) -> Token:
+def _make_token(kind: TokenType, text: str, at: Token) -> Token:
     return Token(kind, text, at.line, at.col, at.start, at.end)
 
 

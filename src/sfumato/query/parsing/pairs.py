@@ -31,7 +31,7 @@ def _of_one(function: Aggregation, place: int) -> Callable[[PairSides, Expressio
     return made
 
 
-PAIRED: Mapping[str, Callable[[PairSides, Expression | None], Aggregate[Expression]]] = {
+PAIR_AGGREGATES: Mapping[str, Callable[[PairSides, Expression | None], Aggregate[Expression]]] = {
     **{name: _of_both(form.aggregation) for form in AGGREGATES if form.aggregation in PAIRS for name in form.postgres},
     "regr_syy": lambda sides, where: Aggregate(Aggregation.REGR_SXX, (sides[1], sides[0]), where=where),
     "regr_count": _of_one(Aggregation.COUNT, 1),
@@ -58,5 +58,5 @@ def read_pair_measure(
             "It is a function of pairs.",
             f"Write {name}(y, x), y being what depends on x.",
         )
-    aggregate = PAIRED[name]((operands[0], operands[1]), condition)
+    aggregate = PAIR_AGGREGATES[name]((operands[0], operands[1]), condition)
     return Measure("", aggregate, Type.INTEGER if name == "regr_count" else Type.DECIMAL, place.at)

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from sfumato.errors import BadSql
 from sfumato.query.catalog import Catalog
-from sfumato.query.declared import Admitted, never_equal
+from sfumato.query.declared import Admitted, beyond_bounds, never_equal
 from sfumato.query.expression import Call, Column, Expression, Literal, Position, walk
 from sfumato.query.functions import Function
 from sfumato.query.literal import Unbound
@@ -22,6 +22,7 @@ from sfumato.query.position import SourceSpan, example, source_span
 MAX_JOINS = 64
 MAX_COLUMNS = 200
 MAX_SYNTAX_NODES = 20_000
+_ORDERS = frozenset({Function.LESS, Function.AT_MOST})
 _DIFFERENCES = frozenset({Function.DIFFERENT, Function.DISTINCT_FROM})
 
 
@@ -48,6 +49,7 @@ class ParseContext:
         self._declared: dict[tuple[str, str], Admitted] = {}
         self._impossible: dict[Expression, BadSql] = {}
         self._certain: dict[Expression, BadSql] = {}
+        self._orders: dict[int, BadSql] = {}
         self._notes: dict[str, None] = {}
         self._joins = 0
         self._nodes = 0
@@ -123,7 +125,9 @@ class ParseContext:
 
     def never_equal(self, left: Expression, right: Expression, where: SourceSpan) -> BadSql | None:
         """Return the refusal of an equality that the policy alone decides."""
-        found = (never_equal(one, other, self.declared(one), where) for one, other in ((left, right), (right, left)))
+        found = (
+            never_equal(first, other, self.declared(first), where) for first, other in ((left, right), (right, left))
+        )
         return next((refusal for refusal in found if refusal is not None), None)
 
     def decided(self, expression: Expression, refusal: BadSql | None, *, holds: bool = False) -> Expression:
@@ -135,10 +139,22 @@ class ParseContext:
             (self._certain if differs else self._impossible).setdefault(expression, refusal)
         return expression
 
-    def refuse_impossible(self, condition: Expression) -> None:
-        """Refuse a condition that can never hold, by the policy alone."""
+    def ordered(self, comparison: Expression, lesser: Expression, greater: Expression, where: SourceSpan) -> Expression:
+        """Note an order in which a literal lies beyond a column's bounds, where it may decide a condition."""
+        declared = self.declared(lesser) or self.declared(greater)
+        is_order = isinstance(comparison, Call) and comparison.function in _ORDERS
+        if is_order and (beyond := beyond_bounds(lesser, greater, declared, where)) is not None:
+            self.decided(comparison, beyond[0], holds=beyond[1])
+            self._orders[id(beyond[0])] = beyond[0]
+        return comparison
+
+    def refuse_impossible(self, condition: Expression, *, orders: bool = True) -> None:
+        """Refuse a condition that can never hold, by the policy alone; without `orders`, one that compares is a note.
+
+        A CASE often has a branch for values that should not be there.
+        """
         refusal = self._never(condition)
-        if refusal is not None:
+        if refusal is not None and (orders or id(refusal) not in self._orders):
             raise refusal
 
     def _never(self, condition: Expression) -> BadSql | None:

@@ -11,7 +11,7 @@ from sfumato.query.catalog import Catalog, Table
 from sfumato.query.functions import AGGREGATE_NAMES
 from sfumato.query.names import Name, lookup
 
-_CHOSEN, _MEMBER, _FOUND, _PERSON, _TOTAL = "chosen", "member", "found", "per_person", "total"
+_CHOSEN, _MEMBER, _MATCHES, _PERSON, _TOTAL = "chosen", "member", "found", "per_person", "total"
 _ABOVE_GROUPS = ("joins", "having", "qualify", "order", "limit", "offset", "distinct", "with_")
 _MARK = "rewritten"
 
@@ -26,13 +26,13 @@ def join_query(node: exp.Expr, catalog: Catalog) -> str | None:
     outer, inner, member = parts
     listed: list[exp.Expr] = [exp.alias_(member, _MEMBER)]
     if negated:
-        listed.append(exp.alias_(_count_rows(), _FOUND))
+        listed.append(exp.alias_(_count_rows(), _MATCHES))
     inner.set("expressions", listed)
     inner.set("distinct", None)
     inner.set("group", exp.Group(expressions=[member.copy()]))
     source = exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(_CHOSEN)))
     on = exp.EQ(this=outer, expression=exp.column(_MEMBER, _CHOSEN))
-    absent = exp.Is(this=exp.column(_FOUND, _CHOSEN), expression=exp.Null()) if negated else None
+    absent = exp.Is(this=exp.column(_MATCHES, _CHOSEN), expression=exp.Null()) if negated else None
     conditions = [absent if part is condition else part for part in _conjuncts(scope.args["where"].this)]
     if negated and isinstance(copy, exp.In) and not _is_unit(outer, _tables_of_from(scope, catalog)):
         present = exp.Is(this=outer.copy(), expression=exp.Not(this=exp.Null()))
@@ -177,8 +177,8 @@ def quantiles_query(call: exp.Expr, parts: int) -> str | None:
         if not _is_item(item, copy):
             found.append(item)
             continue
-        for place in range(1, parts):
-            level = exp.Literal.number(f"{place / parts:.6f}".rstrip("0"))
+        for index in range(1, parts):
+            level = exp.Literal.number(f"{index / parts:.6f}".rstrip("0"))
             found.append(exp.Anonymous(this="QUANTILE_CONT", expressions=[call.expressions[0].copy(), level]))
     scope.set("expressions", found)
     return _sql_text(root)

@@ -32,7 +32,7 @@ from sfumato.query.types import Type
 _ROWS = ("from_", "joins", "where", "group", "having", "qualify", "order", "limit", "offset")
 _PARTS = ("expressions", "distinct", "with_", "windows", *_ROWS)
 _MAX_LISTS = 3
-_Known = Mapping[str, Definition]
+_Definitions = Mapping[str, Definition]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class SelectItem:
     alias: bool = False
 
 
-def read_query(node: exp.Expr, reading: ParseContext, known: _Known) -> Block:
+def read_query(node: exp.Expr, reading: ParseContext, known: _Definitions) -> Block:
     """Return the block of any query: a SELECT, or one in brackets."""
     if isinstance(node, exp.Subquery):
         if node.args.get("alias") is None and isinstance(node.this, exp.Query):
@@ -61,7 +61,7 @@ def read_query(node: exp.Expr, reading: ParseContext, known: _Known) -> Block:
     return reading.refuse(node)
 
 
-def _peek(reading: ParseContext, known: _Known) -> Peek:
+def _peek(reading: ParseContext, known: _Definitions) -> Peek:
     """Return a reader of a single SELECT that leaves no state behind."""
 
     def peek(node: exp.Select) -> tuple[Block, ParseContext]:
@@ -76,7 +76,7 @@ def _peek(reading: ParseContext, known: _Known) -> Peek:
     return peek
 
 
-def _read_set_operation(node: exp.SetOperation, reading: ParseContext, known: _Known) -> Block:
+def _read_set_operation(node: exp.SetOperation, reading: ParseContext, known: _Definitions) -> Block:
     """Return a UNION, INTERSECT or EXCEPT, in its order; it is ordered by its own columns."""
     reading.only(node, "this", "expression", "distinct", "order", "limit", "offset", "with_")
     reading.count_join(node)
@@ -91,7 +91,7 @@ def _read_set_operation(node: exp.SetOperation, reading: ParseContext, known: _K
     return _order_and_limit(node, block, order, reading)
 
 
-def _read_select(node: exp.Select, reading: ParseContext, known: _Known) -> Block:
+def _read_select(node: exp.Select, reading: ParseContext, known: _Definitions) -> Block:
     reading.only(node, *_PARTS)
     name_alias_arguments(node)
     known = _definitions(node, reading, known)
@@ -120,7 +120,7 @@ def _read_select(node: exp.Select, reading: ParseContext, known: _Known) -> Bloc
     return block
 
 
-def _definitions(node: exp.Expr, reading: ParseContext, known: _Known) -> _Known:
+def _definitions(node: exp.Expr, reading: ParseContext, known: _Definitions) -> _Definitions:
     clause = node.args.get("with_")
     if clause is None:
         return known
@@ -142,7 +142,7 @@ def _definitions(node: exp.Expr, reading: ParseContext, known: _Known) -> _Known
     return known
 
 
-def _check_unused(node: exp.Expr, reading: ParseContext, known: _Known) -> None:
+def _check_unused(node: exp.Expr, reading: ParseContext, known: _Definitions) -> None:
     """A definition that is never used is read too, apart from the rest: nothing is accepted unread."""
     clause = node.args.get("with_")
     for definition in reversed(clause.expressions if clause is not None else []):
@@ -439,7 +439,7 @@ def _order_and_limit(node: exp.Query, block: Block, order: list[SortKey], readin
     return Block(relation, (), block.outputs)
 
 
-_WHOLE = frozenset({exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT})
+_INTEGER_TYPES = frozenset({exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT})
 
 
 def _limit(node: exp.Expr | None, reading: ParseContext) -> int | None:
@@ -456,7 +456,7 @@ def _limit(node: exp.Expr | None, reading: ParseContext) -> int | None:
         number = node.expression
     if isinstance(number, exp.Column) and number.name.lower() == "all":
         return None
-    while isinstance(number, exp.Cast) and number.to.this in _WHOLE and not number.to.expressions:
+    while isinstance(number, exp.Cast) and number.to.this in _INTEGER_TYPES and not number.to.expressions:
         number = number.this
     if isinstance(number, exp.Parameter | exp.Placeholder):
         literal = convert_implicitly(reading.parameter(number), Type.INTEGER, reading.place(number))

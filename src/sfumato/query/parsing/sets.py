@@ -60,8 +60,8 @@ def combine_blocks(node: exp.SetOperation, left: Block, right: Block, reading: P
         compared = [*zip(columns, others, strict=True), (number, same)]
     equal = conjunction(
         tuple(
-            compare(Function.EQUAL, first, two, where) if place in named else _same(first, two, where)
-            for place, (first, two) in enumerate(compared)  # nobody's name is NULL
+            compare(Function.EQUAL, first, two, where) if ordinal in named else _same(first, two, where)
+            for ordinal, (first, two) in enumerate(compared)  # nobody's name is NULL
         )
     )
     mark = MarkJoin(*sides, reading.label("mark"), equal, where.at)
@@ -81,8 +81,8 @@ def _naming_people(left: Block, right: Block, reading: ParseContext) -> frozense
     names = [unit_columns(side.rows, reading.catalog) for side in (left, right)]
     pairs = enumerate(zip(left.outputs, right.outputs, strict=False))
     return frozenset(
-        place
-        for place, (first, second) in pairs
+        ordinal
+        for ordinal, (first, second) in pairs
         if is_unit_column(first.expression, names[0]) and is_unit_column(second.expression, names[1])
     )
 

@@ -67,8 +67,8 @@ ARRAY_REFUSAL = (
 _PARAMETERS = frozenset({TokenType.PARAMETER, TokenType.COLON})
 _STANDING = _PARAMETERS | {TokenType.PLACEHOLDER}
 """Parameter markers of other systems."""
-_GIVEN = "; or give values beside the text, by `parameters`: a list for $1, $2, …, or a dict for :name."
-_RESERVED = frozenset(
+_PARAMETERS_REMEDY = "; or give values beside the text, by `parameters`: a list for $1, $2, …, or a dict for :name."
+_RESERVED_TOKENS = frozenset(
     {TokenType.SELECT, TokenType.FROM, TokenType.WHERE, TokenType.HAVING, TokenType.LIMIT, TokenType.OFFSET}
     | {TokenType.JOIN, TokenType.ON, TokenType.USING, TokenType.AND, TokenType.OR, TokenType.IN, TokenType.CASE}
     | {TokenType.WHEN, TokenType.THEN, TokenType.ELSE, TokenType.END, TokenType.UNION, TokenType.DISTINCT}
@@ -117,22 +117,22 @@ class _Parser(PostgresParser):
         return node
 
     def _parse_function_call(self, *args, **kwargs):  # type: ignore[no-untyped-def]
-        return self._placed(self._curr, super()._parse_function_call(*args, **kwargs))
+        return self._with_span(self._curr, super()._parse_function_call(*args, **kwargs))
 
     def _parse_select(self, *args, **kwargs):  # type: ignore[no-untyped-def]
-        return self._placed(self._curr, super()._parse_select(*args, **kwargs))
+        return self._with_span(self._curr, super()._parse_select(*args, **kwargs))
 
     def _parse_grouping_sets(self, *args, **kwargs):  # type: ignore[no-untyped-def]
-        return self._placed(self._curr, super()._parse_grouping_sets(*args, **kwargs))
+        return self._with_span(self._curr, super()._parse_grouping_sets(*args, **kwargs))
 
     def _parse_cube_or_rollup(self, *args, **kwargs):  # type: ignore[no-untyped-def]
-        return self._placed(self._curr, super()._parse_cube_or_rollup(*args, **kwargs))
+        return self._with_span(self._curr, super()._parse_cube_or_rollup(*args, **kwargs))
 
     def _parse_bracket(self, *args, **kwargs):  # type: ignore[no-untyped-def]
         opening, node = self._prev, super()._parse_bracket(*args, **kwargs)
-        return self._placed(opening, node) if isinstance(node, exp.Array) else node
+        return self._with_span(opening, node) if isinstance(node, exp.Array) else node
 
-    def _placed(self, opening: Token | None, node: Any) -> Any:
+    def _with_span(self, opening: Token | None, node: Any) -> Any:
         """Return a node with its span, from this token to the last one read."""
         if isinstance(node, exp.Expr) and opening is not None and self._prev is not None:
             node.meta["first"] = opening.start
@@ -253,14 +253,14 @@ def _check_text(text: object) -> None:
         )
 
 
-_SKIPPED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`|--[^\n]*|/\*")
+_SKIPPED_TEXT = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`|--[^\n]*|/\*")
 _BRACKET = re.compile(r"/\*|\*/")
 
 
 def _without_comments(text: str) -> str:
     """Return the text with its comments blank, every place kept: GROUP /* … */ BY is two words for sqlglot."""
     pieces, position = [], 0
-    while (match_ := _SKIPPED.search(text, position)) is not None:
+    while (match_ := _SKIPPED_TEXT.search(text, position)) is not None:
         end = match_.end()
         if match_.group() == "/*":
             end = _comment_end(text, match_.start())
@@ -331,7 +331,7 @@ def _check_tokens(tokens: list[Token], text: str, parameters: bool) -> list[Toke
                 f"{_FOREIGN[token.token_type]} stands here.",
                 "A query is complete in its text, and its values are numbers, text, dates and booleans.",
                 "Write the value itself: 12.5, 'text', DATE '2024-12-31'"
-                + (_GIVEN if token.token_type in _STANDING else "."),
+                + (_PARAMETERS_REMEDY if token.token_type in _STANDING else "."),
             )
     _check_nesting(tokens, text)
     _check_brackets(tokens, text)
@@ -344,7 +344,7 @@ def _labels(tokens: list[Token]) -> list[Token]:
     for at in range(1, len(tokens)):
         token, after = tokens[at], tokens[at + 1].token_type if at + 1 < len(tokens) else None
         ends = after in _AFTER_LABEL
-        if tokens[at - 1].token_type is TokenType.ALIAS and token.token_type in _RESERVED and ends:
+        if tokens[at - 1].token_type is TokenType.ALIAS and token.token_type in _RESERVED_TOKENS and ends:
             found[at] = Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end)
     return found
 

@@ -225,8 +225,9 @@ def _sum_ends(form: Affine, tail: Fraction, cut: MeasurementBias) -> Ends:
 def _widths(form: Affine, cut: MeasurementBias) -> tuple[Floats, Floats]:
     """Return what each sum may have too much, and what it may lack.
 
-    What is missing of a measurement is missing in one cell or another, so that its largest weight bounds it. What is
-    missing of a count or sum is missing in one of its steps, so that the largest of them bounds all.
+    What is missing of a measurement is missing in one cell or another, so that its largest weight bounds it. A row that
+    is missing in a count or sum is missing in one of its steps, and one that is there by mistake is there in one, so
+    that the largest weights of all steps bound them; it may be missing in one and there in another.
     """
     cells, size = form.cells, len(form.constant)
     kinds = np.unique(cells.kinds[form.places]).tolist()
@@ -234,15 +235,15 @@ def _widths(form: Affine, cut: MeasurementBias) -> tuple[Floats, Floats]:
     down, up = np.zeros(size), np.zeros(size)
     for tree, alone in trees:
         parts = [_kind_widths(form, kind, cut) for kind in kinds if kind == alone or 0 <= tree == cells.trees[kind]]
-        down += np.max([part[0] for part in parts], axis=0)
-        up += np.max([part[1] for part in parts], axis=0)
+        too_much, lacking, too_little, beyond = (np.max(column, axis=0) for column in zip(*parts, strict=True))
+        down += too_much + lacking
+        up += too_little + beyond
     return down, up
 
 
-def _kind_widths(form: Affine, kind: int, cut: MeasurementBias) -> tuple[Floats, Floats]:
-    """Return the same of one measurement alone."""
+def _kind_widths(form: Affine, kind: int, cut: MeasurementBias) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the same of one measurement: too much of what is added, too little of what is taken away; and reversed."""
     cells, size = form.cells, len(form.constant)
-    down, up = np.zeros(size), np.zeros(size)
     here = cells.kinds[form.places] == kind
     positive, negative = np.zeros(size), np.zeros(size)
     np.maximum.at(positive, form.rows[here], np.maximum(form.weights[here], 0))
@@ -250,8 +251,6 @@ def _kind_widths(form: Affine, kind: int, cut: MeasurementBias) -> tuple[Floats,
     bounds = cut[cells.labels[kind], cells.measured[kind].name]
     excess, lack = float(bounds.excess), float(bounds.lack)
     with np.errstate(invalid="ignore", over="ignore"):
-        down += np.nan_to_num(positive * excess, nan=0.0, posinf=inf)
-        down += np.nan_to_num(negative * lack, nan=0.0, posinf=inf)
-        up += np.nan_to_num(positive * lack, nan=0.0, posinf=inf)
-        up += np.nan_to_num(negative * excess, nan=0.0, posinf=inf)
-    return down, up
+        products = (positive * excess, negative * lack, positive * lack, negative * excess)
+    first, second, third, fourth = (np.nan_to_num(one, nan=0.0, posinf=inf) for one in products)
+    return first, second, third, fourth

@@ -315,9 +315,12 @@ def _is_estimated(made: Mapping[tuple[str, str], ConsistentMarginal], label: str
 
 
 def _tree(plan: Plan, label: str, name: str) -> int:
-    """Return the number of the largest sum of steps that a measurement is in; -1 where it is in none."""
+    """Return the number of the largest sum of steps that a measurement is in; -1 where it is in none.
+
+    No row moves two of the steps that are added up. One that is taken away counts some of the rows of another.
+    """
     found, largest = -1, 0
-    sums = [(group.group.label, one.steps) for group in plan.groups for one in group.sums]
+    sums = [(group.group.label, () if one.signs else one.steps) for group in plan.groups for one in group.sums]
     for number, (own, steps) in enumerate(sums):
         if own == label and name in steps and len(steps) > largest:
             found, largest = number, len(steps)

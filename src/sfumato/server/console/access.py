@@ -80,7 +80,9 @@ async def grant_token(request: Request) -> Response:
     name, days = form.get("name", ""), form.get("days", "").strip()
     if fold_name(name) == OWNER:
         raise BadParameter(
-            "Who is meant?", "The owner's token can only be granted on the machine itself.", "Choose an analyst."
+            "The owner gets no token here.",
+            "The owner's token is granted on the server's machine alone.",
+            "Name an analyst.",
         )
     if days and not (days.isascii() and days.isdecimal() and 0 < int(days[:6]) <= _MAX_DAYS):
         raise BadParameter("The number of days is no number.", f"It lies between 1 and {_MAX_DAYS}.", "Write 90.")
@@ -112,7 +114,7 @@ def _grants(gate: Gateway, caller: Caller) -> tuple[Grant, ...]:
 def _sessions(gate: Gateway, caller: Caller) -> list[StoredSession]:
     own = (caller.account, caller.grant.person)
     sessions = gate.grants.sessions()
-    return [one for one in sessions if caller.account == OWNER or (one.account, one.person) == own]
+    return [listed for listed in sessions if caller.account == OWNER or (listed.account, listed.person) == own]
 
 
 def _token_row(grant: Grant) -> AccessRow:

@@ -75,8 +75,8 @@ async def _page(request: Request, caller: Caller, refusal: Refusal | None = None
     budget = await gate.budget(caller)
     reviews: dict[int, views.RequestReview] = {}
     if caller.account == OWNER:
-        waiting = [one.id for one in found if one.for_rights and one.state is RequestState.WAITING]
-        reviews = {place: await _review(gate, caller, place) for place in waiting}
+        waiting = [row.id for row in found if row.for_rights and row.state is RequestState.WAITING]
+        reviews = {sequence: await _review(gate, caller, sequence) for sequence in waiting}
     name = account_name(gate, caller)
     return views.RequestsPage(gate.policy.name, name, budget, found, gate.round_time, refusal, reviews)
 

@@ -204,7 +204,9 @@ async def owner_grant(request: Request) -> Response:
     name = (await read_form(request)).get("name", "")
     if name == OWNER:
         raise BadParameter(
-            "Who is meant?", "The owner's token can only be granted on the machine itself.", "Choose an analyst."
+            "The owner gets no token here.",
+            "The owner's token is granted on the server's machine alone.",
+            "Name an analyst.",
         )
     given: Secrets = await gate.work(caller, lambda: gate.grants.grant(name))
     page = await _owner_page(gate, caller)
@@ -363,9 +365,11 @@ def _owner(request: Request) -> Caller:
 
 
 async def _owner_page(gate: Gateway, caller: Caller) -> views.OwnerPage:
-    held = {one.account: one.since for one in gate.grants.all()}
+    held = {access.account: access.since for access in gate.grants.all()}
     seen = await gate.accounts(caller)
-    accounts = [views.Account(one.name, one.budget, held.get(one.account, ""), one.charges) for one in seen]
+    accounts = [
+        views.Account(account.name, account.budget, held.get(account.account, ""), account.charges) for account in seen
+    ]
     budget, snapshot = await gate.budget(caller), await gate.snapshot(caller)
     bounds = []
     for table in gate.policy.tables:

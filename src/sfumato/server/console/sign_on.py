@@ -33,7 +33,7 @@ async def begin(request: Request) -> Response:
     try:
         flow, address = await asyncio.to_thread(identity.begin, _callback(request))
     except IdentityError:
-        return _refused(gate, 503)
+        return _refuse(gate, 503)
     reply = RedirectResponse(address, 303)
     reply.set_cookie(
         _flow_cookie(request),
@@ -61,7 +61,7 @@ async def finish(request: Request) -> Response:
         except IdentityError:
             grant = None
     if grant is None:
-        return _refused(gate, 401)
+        return _refuse(gate, 401)
     # a page and no redirect: the session's cookie is not sent with a navigation that began at the provider
     reply = _html(render("signed_on.html", dataset=gate.policy.name))
     reply.delete_cookie(_flow_cookie(request), path="/", httponly=True, samesite="lax")
@@ -107,7 +107,7 @@ def _flow_cookie(request: Request) -> str:
     return f"{cookie_name(request)}-login"
 
 
-def _refused(gate: Gateway, status: int) -> Response:
+def _refuse(gate: Gateway, status: int) -> Response:
     return _html(views.login_page(gate.policy.name, refused=True, sign_on=True), status)
 
 

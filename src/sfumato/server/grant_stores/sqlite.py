@@ -75,7 +75,7 @@ class SqliteGrants:
         """Changes that were made here: SQLite counts only those of others."""
 
     def create(self, secret: Callable[[], bytes]) -> None:
-        with self._held():
+        with self._hold_lock():
             if not self._path.exists():
                 self._write_file(StoredAccess(secret()))
 
@@ -88,14 +88,14 @@ class SqliteGrants:
             seen = (status.st_ino, status.st_mtime_ns, status.st_size, status.st_ctime_ns)
             if status.st_ino != self._inode and not _is_sqlite(self._path):
                 return seen
-            return (*seen, self._opened().execute("PRAGMA data_version").fetchone()[0], self._changes)
+            return (*seen, self._open_file().execute("PRAGMA data_version").fetchone()[0], self._changes)
 
     def read(self) -> StoredAccess:
         with self._using, _failing_closed():
             _check_mode(self._path)
             if not _is_sqlite(self._path):
                 return read_old_file(self._path)
-            connection = self._opened()
+            connection = self._open_file()
             with connection:
                 connection.execute("BEGIN")
                 (secret,) = connection.execute("SELECT value FROM secret").fetchone()
@@ -156,11 +156,11 @@ class SqliteGrants:
 
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
-        with self._held(), self._using, _failing_closed():
+        with self._hold_lock(), self._using, _failing_closed():
             _check_mode(self._path)
             if not _is_sqlite(self._path):
                 self._write_file(read_old_file(self._path))
-            connection = self._opened()
+            connection = self._open_file()
             with connection:
                 connection.execute("BEGIN IMMEDIATE")
                 if (version := _format_of(connection)) != _FORMAT_VERSION:
@@ -169,7 +169,7 @@ class SqliteGrants:
                 yield connection
             self._changes += 1
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open_file(self) -> sqlite3.Connection:
         inode = os.stat(self._path).st_ino
         if self._connection is None or inode != self._inode:
             self.close()
@@ -178,7 +178,7 @@ class SqliteGrants:
 
     def write(self, access: StoredAccess) -> None:
         """Write a new file with these grants, for a backup."""
-        with self._held():
+        with self._hold_lock():
             self._write_file(access)
 
     def _write_file(self, access: StoredAccess) -> None:
@@ -196,7 +196,7 @@ class SqliteGrants:
             publish(aside, self._path)
 
     @contextmanager
-    def _held(self) -> Iterator[None]:
+    def _hold_lock(self) -> Iterator[None]:
         try:
             lock = FileLock(self._lock_path)
         except OSError:

@@ -49,8 +49,8 @@ from sfumato.server.wire.view_statements import CreateView, DropView
 from sfumato.server.wire.waiting import StatementWait
 
 _PARAMETER = re.compile(r"[1-9]\d{0,4}")
-MOST_PARAMETERS = 1000
-_COUNTED = frozenset({"SELECT", "FETCH", "COPY"})
+MAX_PARAMETERS = 1000
+_TAGS_WITH_COUNT = frozenset({"SELECT", "FETCH", "COPY"})
 """Statements whose tag says how many rows there were."""
 
 T = TypeVar("T")
@@ -125,19 +125,21 @@ class Answering:
         match prepared.statement:
             case ShowSetting("all"):
                 listed = [(name, value, "") for name, value in self._settings.all()]
-                return await self._sent(prepared, lambda: listed, formats, "SHOW")
+                return await self._send_rows(prepared, lambda: listed, formats, "SHOW")
             case ShowSetting(name):
-                shown = [(await self._shown(name),)]
-                return await self._sent(prepared, lambda: shown, formats, "SHOW")
+                shown = [(await self._show_setting(name),)]
+                return await self._send_rows(prepared, lambda: shown, formats, "SHOW")
             case Explain(format=form):
-                lines = await self._explained(prepared, given, form)
-                return await self._sent(prepared, lambda: lines, formats, "EXPLAIN")
+                lines = await self._explain(prepared, given, form)
+                return await self._send_rows(prepared, lambda: lines, formats, "EXPLAIN")
             case Fetch(name, direction):
-                return await self._fetched(name, direction, prepared, formats)
-        answer, notices = await self._answered(prepared, given, lambda rows: self._written(prepared, rows, formats))
+                return await self._fetch_rows(name, direction, prepared, formats)
+        answer, notices = await self._answer_question(
+            prepared, given, lambda rows: self._write_rows(prepared, rows, formats)
+        )
         return replace(answer, notices=notices)
 
-    async def _answered(
+    async def _answer_question(
         self, prepared: ReadyStatement, given: Mapping[str, object], write: Callable[[Rows], T]
     ) -> tuple[T, tuple[Reported, ...]]:
         """Ask a question and write its rows, both in a worker thread."""
@@ -147,7 +149,9 @@ class Answering:
         if prepared.is_catalogue:
             async with self._current_catalogue().turns:
                 stopped = self._is_stopped()
-                work = self._gate.work(self._caller, lambda: write(self._catalogued(prepared, given, stopped)))
+                work = self._gate.work(
+                    self._caller, lambda: write(self._answer_from_catalogue(prepared, given, stopped))
+                )
                 return await work, ()
         number = prepared.policy_number
         while number != self._gate.policies:  # another policy is in force since: columns may have other types
@@ -185,17 +189,17 @@ class Answering:
         cursor, notices = self._cursors.known(name), tuple[Reported, ...]()
         if cursor.needs_rows(direction):
             given = {str(number): value for number, value in enumerate(cursor.values, 1)}
-            cursor.rows, notices = await self._answered(cursor.question, given, self._cursors.hold)
+            cursor.rows, notices = await self._answer_question(cursor.question, given, self._cursors.hold)
         return cursor.move(direction), notices
 
-    async def _fetched(
+    async def _fetch_rows(
         self, name: str, direction: Direction, prepared: ReadyStatement, formats: Sequence[int]
     ) -> Answer:
         cursor = self._cursors.known(name)
         if cursor.question.columns != prepared.columns:
             raise stale()
         rows, notices = await self.move(name, direction)
-        return replace(await self._sent(prepared, lambda: rows, formats, "FETCH"), notices=notices)
+        return replace(await self._send_rows(prepared, lambda: rows, formats, "FETCH"), notices=notices)
 
     async def copy(self, prepared: ReadyStatement, values: Sequence[object]) -> Answer:
         """Return the rows of a COPY as its messages."""
@@ -204,12 +208,12 @@ class Answering:
             raise AssertionError("only COPY copies")
         columns, form = question.columns or (), statement.format
         given = {str(number): value for number, value in enumerate(values, 1)}
-        answer, notices = await self._answered(
-            question, given, lambda rows: self._counted(columns, copy_rows(rows, columns, form), "COPY")
+        answer, notices = await self._answer_question(
+            question, given, lambda rows: self._count_messages(columns, copy_rows(rows, columns, form), "COPY")
         )
         return replace(answer, notices=notices)
 
-    async def _sent(
+    async def _send_rows(
         self,
         prepared: ReadyStatement,
         rows: Callable[[], Iterable[Sequence[object]]],
@@ -217,9 +221,9 @@ class Answering:
         tag: str = "SELECT",
     ) -> Answer:
         """Compute rows and write them as messages, in a worker thread: the event loop only sends them."""
-        return await self._gate.work(self._caller, lambda: self._written(prepared, rows(), formats, tag))
+        return await self._gate.work(self._caller, lambda: self._write_rows(prepared, rows(), formats, tag))
 
-    def _written(
+    def _write_rows(
         self,
         prepared: ReadyStatement,
         rows: Iterable[Sequence[object]],
@@ -228,9 +232,9 @@ class Answering:
     ) -> Answer:
         """Write rows as messages, which are counted as they are made."""
         columns = prepared.columns or ()
-        return self._counted(columns, (data_row(row, columns, formats) for row in rows), tag)
+        return self._count_messages(columns, (data_row(row, columns, formats) for row in rows), tag)
 
-    def _counted(self, columns: tuple[Column, ...], made: Iterable[bytes], tag: str) -> Answer:
+    def _count_messages(self, columns: tuple[Column, ...], made: Iterable[bytes], tag: str) -> Answer:
         """Count the memory of messages as they are made."""
         holding = Holding(self._memory, self._caller.holder)
         messages: list[bytes] = []
@@ -242,14 +246,14 @@ class Answering:
             messages.clear()  # an error holds on to this frame until it is told
             holding.release()
             raise
-        return Answer(columns, messages, holding, tag, tag in _COUNTED)
+        return Answer(columns, messages, holding, tag, tag in _TAGS_WITH_COUNT)
 
     def _is_stopped(self) -> Callable[[], bool]:
         """Return what tells the thread of this statement, and of no later one, that it should end."""
         stop, gate = self._wait.stop, self._gate
         return lambda: stop.is_set() or gate.stopping
 
-    def _catalogued(
+    def _answer_from_catalogue(
         self, prepared: ReadyStatement, given: Mapping[str, object], stopped: Callable[[], bool]
     ) -> Sequence[Sequence[object]]:
         plan = self._catalogue.plan(prepared.asked.sql, dict(prepared.declared))
@@ -285,17 +289,17 @@ class Answering:
         return self._current_catalogue().type_named(name)
 
     async def _question(self, statement: SelectStatement, sql: str, declared: Sequence[int]) -> ReadyStatement:
-        expansion = await self._expanded(sql)
+        expansion = await self._expand_views(sql)
         try:
-            described = await self._described(statement, expansion.sql, declared)
+            described = await self._describe_statement(statement, expansion.sql, declared)
             if described.outline is not None and described.outline.is_preview and self._settings.empties_previews:
                 expansion = expansion.without_rows()
-                described = await self._described(statement, expansion.sql, declared)
+                described = await self._describe_statement(statement, expansion.sql, declared)
             return replace(described, expansion=expansion)
         except (Refusal, WireError) as error:
             raise expansion.located(error) from None
 
-    async def _expanded(self, sql: str) -> Expansion:
+    async def _expand_views(self, sql: str) -> Expansion:
         """Return a text with its temporary views written out, if they still have the columns that they were made with.
 
         The rights of the role that asks count for the expanded text.
@@ -333,11 +337,13 @@ class Answering:
             columns = columns_of(described.outline, False)
         return columns
 
-    async def _described(self, statement: SelectStatement, sql: str, declared: Sequence[int]) -> ReadyStatement:
+    async def _describe_statement(
+        self, statement: SelectStatement, sql: str, declared: Sequence[int]
+    ) -> ReadyStatement:
         types = {str(number): oid for number, oid in enumerate(declared, 1) if oid not in (0, oids.UNKNOWN)}
         plan = await self._gate.work(self._caller, lambda: self._catalogue.plan(sql, types))
         if plan is not None:
-            described, named = _described(plan.parameters, declared), tuple(types.items())
+            described, named = _parameter_types(plan.parameters, declared), tuple(types.items())
             return ReadyStatement(statement, described, plan.columns, None, True, named)
         if self._facts.database != self._gate.policy.name:
             raise _no_tables(self._facts.database, self._gate.policy.name)
@@ -346,7 +352,7 @@ class Answering:
         database, number = self._gate.database(self._caller), self._gate.policies
         outline = await self._gate.work(self._caller, lambda: database.describe(sql, known, arrays))
         for name in outline.parameters:
-            if not _PARAMETER.fullmatch(name) or int(name) > MOST_PARAMETERS:
+            if not _PARAMETER.fullmatch(name) or int(name) > MAX_PARAMETERS:
                 raise WireError(
                     "42P02", f"there is no parameter {name[:20]}", "Parameters are $1, $2, … here.", "Write $1."
                 )
@@ -354,10 +360,10 @@ class Answering:
         inferred |= {name: oids.ARRAYS[inferred[name]] for name in outline.arrays}
         intervals = self._settings.intervals
         columns = columns_of(outline, intervals is not None)
-        made = statement, _described(inferred, declared), columns, outline, False, tuple(types.items()), intervals
+        made = statement, _parameter_types(inferred, declared), columns, outline, False, tuple(types.items()), intervals
         return ReadyStatement(*made, policy_number=number)
 
-    async def _explained(self, prepared: ReadyStatement, given: Mapping[str, object], form: str) -> list[tuple[str]]:
+    async def _explain(self, prepared: ReadyStatement, given: Mapping[str, object], form: str) -> list[tuple[str]]:
         if prepared.is_catalogue:
             return explain_rows(None, ["price: none; the catalogue contains only what the policy declares"], form)
         used = {name: given[name] for name in (prepared.outline.parameters if prepared.outline else {})}
@@ -369,7 +375,7 @@ class Answering:
         lines = [] if offer is None else [offer.sentence(f"{offer.setting}; and ask again")]
         return explain_rows(quote.loss, [*str(quote).split("\n"), *lines], form)
 
-    async def _shown(self, name: str) -> str:
+    async def _show_setting(self, name: str) -> str:
         if name != BUDGET:
             return self._settings.get(name)
         budget = await self._gate.budget(self._caller)
@@ -399,7 +405,7 @@ def columns_of(outline: QueryDescription, intervals: bool) -> tuple[Column, ...]
     types = zip(outline.columns, outline.numbers, strict=True)
     columns = [Column(name, _column_oid(type, number)) for (name, type), number in types]
     if intervals:
-        ends = [columns[at] for at in _barred(outline)]
+        ends = [columns[at] for at in _noisy_columns(outline)]
         columns += [Column(f"{column.name}_{side}", column.oid) for column in ends for side in ("low", "high")]
     return tuple(columns)
 
@@ -408,7 +414,7 @@ def _column_oid(type: Type, number: NumberType | None) -> int:
     return oids.OID_OF[type] if number is None else oids.NUMBER_OIDS[number]
 
 
-def _barred(outline: QueryDescription) -> list[int]:
+def _noisy_columns(outline: QueryDescription) -> list[int]:
     """Return where the columns stand that are numbers and carry noise."""
     pairs = enumerate(zip(outline.columns, outline.noisy, strict=True))
     return [at for at, ((_, type), noisy) in pairs if noisy and type in NUMBERS]
@@ -416,7 +422,7 @@ def _barred(outline: QueryDescription) -> list[int]:
 
 def with_intervals(release: Release, outline: QueryDescription, level: Fraction) -> list[tuple[object, ...]]:
     """Return the rows of a release with the ends of their intervals, in the order of `columns_of`."""
-    barred = _barred(outline)
+    barred = _noisy_columns(outline)
     rows: list[tuple[object, ...]] = []
     for row, ends in zip(zip(*release.values, strict=True), release.intervals(level), strict=True):
         pairs = [ends[release.columns[at]] for at in barred]
@@ -476,10 +482,10 @@ def _type_of(oid: int, name: str) -> Type:
     return oids.TYPE_OF[oid]
 
 
-def _described(inferred: Mapping[str, int], declared: Sequence[int]) -> tuple[int, ...]:
+def _parameter_types(inferred: Mapping[str, int], declared: Sequence[int]) -> tuple[int, ...]:
     """Return the types of $1, $2, …: as declared, else as inferred, else text."""
     most = max([len(declared), *(int(name) for name in inferred)])
-    if most > MOST_PARAMETERS:
-        raise WireError("54023", f"a statement has at most {MOST_PARAMETERS} parameters")
+    if most > MAX_PARAMETERS:
+        raise WireError("54023", f"a statement has at most {MAX_PARAMETERS} parameters")
     given = [*declared, *[0] * (most - len(declared))]
     return tuple(oid or inferred.get(str(number), oids.TEXT) for number, oid in enumerate(given, 1))

@@ -20,10 +20,10 @@ _LAST = re.compile(r"(?P<signed>c=(?P<bound>[A-Za-z0-9+/=]+),r=(?P<nonce>[!-+\--
 
 def failed(user: str) -> WireError:
     """Say no, in the same words to everybody."""
-    return WireError("28P01", f'password authentication failed for user "{shown_name(user)}"', fatal=True)
+    return WireError("28P01", f'password authentication failed for user "{printable_name(user)}"', fatal=True)
 
 
-def shown_name(name: str) -> str:
+def printable_name(name: str) -> str:
     """Return a name that was sent, printable and no longer than a name is."""
     return "".join(letter if letter.isprintable() else "?" for letter in name[:63])
 
@@ -79,7 +79,7 @@ def begin(
         raise violation("The first message of the authentication cannot be read.")
     flag = match["flag"]
     if (flag[0] == "p") != (mechanism == BOUND) or (flag == "y" and binding is not None):
-        raise violation("The channel binding does not fit what was offered.")
+        raise violation("The channel binding is not one that the server offered.")
     nonce = match["nonce"] + b64encode(server_nonce).decode()
     challenge = f"r={nonce},s={b64encode(verifiers[0].salt).decode()},i={verifiers[0].iterations}"
     header = text[: match.start("bare")]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from sfumato.accounting.loss import percent_up
 from sfumato.database import PAID_NOTE, Database
 from sfumato.errors import Refusal
 from sfumato.planning.notes.note import printed_notes
@@ -40,7 +41,9 @@ def charge_notices(release: Release, database: Database, sql: str, price: Mappin
     warned = warnings_of(release.notes)
     shown = warned or (() if len(release) else ("The answer has no rows.",))
     price_text = free_text(release, database.entry) if release.repeated else f"price: {release.loss}"
-    message = " ".join((f"{price_text}; left: {database.budget().remaining}{margins}.", *shown, *_marked(release)))
+    budget = database.budget()
+    spending = f"{percent_up(budget.used)} of the budget used; left: {budget.remaining}"
+    message = " ".join((f"{price_text}; {spending}{margins}.", *shown, *_marked_columns(release)))
     message += "" if offer is None else f" {offer.sentence(f'{offer.setting}; and ask again.')}"
     listed = sorted(
         (note for note in notes if note not in warned), key=lambda note: not note.startswith(GROUPS_SELECTED)
@@ -48,7 +51,7 @@ def charge_notices(release: Release, database: Database, sql: str, price: Mappin
     return (Reported("NOTICE", "00000", message, "\n".join(printed_notes(listed, "EXPLAIN lists them"))),)
 
 
-def _marked(release: Release) -> tuple[str, ...]:
+def _marked_columns(release: Release) -> tuple[str, ...]:
     """Name the columns with values whose interval may miss what bounds and clipping removed."""
     names = release.marked_columns()
     if not names:

@@ -89,7 +89,7 @@ class Commands:
                 self._views.savepoint(verb, name)
                 self._done(verb)
             case Prepare(name, types, sql):
-                await self._prepared(name, types, sql)
+                await self._prepare_statement(name, types, sql)
             case Deallocate(name):
                 self._statements.remove(name)
                 self._done("DEALLOCATE ALL" if name is None else "DEALLOCATE")
@@ -126,7 +126,7 @@ class Commands:
             case _:
                 raise AssertionError("a statement with rows is not a command")
 
-    async def _prepared(self, name: str, types: tuple[str, ...], sql: str) -> None:
+    async def _prepare_statement(self, name: str, types: tuple[str, ...], sql: str) -> None:
         self._statements.check_new(name)
         statement = read_statement(sql)
         if not isinstance(statement, SelectStatement | Explain | ShowSetting):

@@ -77,7 +77,7 @@ def read_copy(text: str) -> Copy | None:
         return None
     if to["target"].upper() != "STDOUT":
         raise unsupported("COPY writes to the client alone.", "COPY (SELECT …) TO STDOUT;")
-    return Copy(sql, offset, _checked(_read_options(_tokens(rest[to.end() :]))))
+    return Copy(sql, offset, _copy_format(_read_options(_tokens(rest[to.end() :]))))
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -111,7 +111,7 @@ def _read_options(tokens: list[_Token]) -> dict[str, object]:
     if tokens[:1] == [("mark", "(")]:
         if tokens[-1] != ("mark", ")"):
             raise _unreadable("(")
-        return _bracketed(tokens[1:-1])
+        return _read_brackets(tokens[1:-1])
     options: dict[str, object] = {}
     rest = iter(tokens)
     for _, word in rest:
@@ -135,7 +135,7 @@ def _read_options(tokens: list[_Token]) -> dict[str, object]:
     return options
 
 
-def _bracketed(tokens: list[_Token]) -> dict[str, object]:
+def _read_brackets(tokens: list[_Token]) -> dict[str, object]:
     options: dict[str, object] = {}
     part: list[_Token] = []
     depth = 0
@@ -170,7 +170,7 @@ def _columns(tokens: list[_Token]) -> frozenset[str] | None:
     return frozenset(value for kind, value in tokens if kind != "mark")
 
 
-def _checked(options: dict[str, object]) -> CopyFormat:
+def _copy_format(options: dict[str, object]) -> CopyFormat:
     """Return the format that options describe, with PostgreSQL's defaults."""
     if str(options.pop("encoding", "utf8")).lower().replace("-", "").replace("_", "") not in ("utf8", "unicode"):
         raise WireError("22023", "COPY writes UTF-8.", "Texts are UTF-8.", "Leave out ENCODING.")

@@ -68,14 +68,14 @@ class Cursor:
         return list(reversed(rows[max(0, before - 1 + count) : max(0, before - 1)]))
 
     @staticmethod
-    def _clamped(target: int, last: int) -> int:
+    def _clamp(target: int, last: int) -> int:
         return max(0, min(last, target))
 
     def _target(self, direction: Direction, last: int) -> int:
         count = direction.count or 0
         if direction.way == "relative":
-            return self._clamped(self.position + count, last)
-        return self._clamped(count if count >= 0 else last + count, last)
+            return self._clamp(self.position + count, last)
+        return self._clamp(count if count >= 0 else last + count, last)
 
 
 class Cursors:

@@ -10,12 +10,12 @@ from sfumato.server.wire.oids import Column
 from sfumato.server.wire.sqlstates import Reported, WireError, too_large, violation
 from sfumato.server.wire.values import binary_of, text_of
 
-LARGEST_FRAME = 1 << 20
+MAX_FRAME_BYTES = 1 << 20
 """A larger one is read past, and refused."""
-LARGEST_SKIPPED = 1 << 30
+MAX_SKIPPED_BYTES = 1 << 30
 SECONDS_PER_FRAME = 60.0
 """A frame that has begun is complete after so long."""
-_PIECE = 1 << 16
+_CHUNK_BYTES = 1 << 16
 
 _Row = Sequence[object]
 
@@ -38,13 +38,13 @@ async def read_frame(
     """
     async with asyncio.timeout(SECONDS_PER_FRAME):
         (length,) = struct.unpack(">I", await reader.readexactly(4))
-        if length < 4 or length > (LARGEST_SKIPPED if largest is None else largest + 4):
+        if length < 4 or length > (MAX_SKIPPED_BYTES if largest is None else largest + 4):
             raise violation("The length of a message is impossible.")
-        if length - 4 > LARGEST_FRAME:
+        if length - 4 > MAX_FRAME_BYTES:
             await skip(reader, length - 4)
             raise TooLarge(kind, too_large("A message is larger than a mebibyte.", "Ask a shorter question."))
         try:
-            if holding is not None and length > _PIECE:
+            if holding is not None and length > _CHUNK_BYTES:
                 holding.add(2 * length)
         except WireError as full:
             await skip(reader, length - 4)
@@ -55,7 +55,7 @@ async def read_frame(
 async def skip(reader: asyncio.StreamReader, count: int) -> None:
     """Read past so many bytes, and keep none of them."""
     while count:
-        piece = await reader.read(min(_PIECE, count))
+        piece = await reader.read(min(_CHUNK_BYTES, count))
         if not piece:
             raise asyncio.IncompleteReadError(b"", count)
         count -= len(piece)

@@ -68,7 +68,7 @@ class Portals:
 
 def formats_of(formats: Sequence[int], count: int) -> tuple[int, ...]:
     """Return one format for each: none given is text for all, one given is for all."""
-    if any(one not in (0, 1) for one in formats):
+    if any(code not in (0, 1) for code in formats):
         raise violation("There is no such format.", fatal=False)
     if len(formats) <= 1:
         return (formats[0] if formats else 0,) * count

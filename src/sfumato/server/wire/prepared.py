@@ -7,7 +7,7 @@ from sfumato.server.wire.memory import SessionMemory
 from sfumato.server.wire.ready import ReadyStatement
 from sfumato.server.wire.sqlstates import WireError, too_large
 
-MOST_STATEMENTS = 1000
+MAX_PREPARED_STATEMENTS = 1000
 
 
 class PreparedStatements:
@@ -33,9 +33,10 @@ class PreparedStatements:
     def keep(self, name: str, prepared: ReadyStatement) -> None:
         """Keep a statement under a name."""
         self.forget(name)
-        if len(self._statements) >= MOST_STATEMENTS:
+        if len(self._statements) >= MAX_PREPARED_STATEMENTS:
             raise too_large(
-                "Too many statements are prepared.", f"DEALLOCATE some: a session has at most {MOST_STATEMENTS}."
+                "Too many statements are prepared.",
+                f"DEALLOCATE some: a session has at most {MAX_PREPARED_STATEMENTS}.",
             )
         holding = Holding(self._memory, self._account)
         holding.add(prepared.size + getsizeof(name))
@@ -51,5 +52,5 @@ class PreparedStatements:
         """Let go of a statement that there is, or of all."""
         if name is not None:
             self.known(name)
-        for one in list(self._statements) if name is None else [name]:
-            self.forget(one)
+        for statement in list(self._statements) if name is None else [name]:
+            self.forget(statement)

@@ -17,7 +17,7 @@ from sfumato.server.connections import Connections, ListeningSocket
 from sfumato.server.gate import Caller, Gateway
 from sfumato.server.grant_stores.stored import Grant
 from sfumato.server.tls import Tls
-from sfumato.server.wire.authentication import Exchange, begin, failed, mechanisms, shown_name
+from sfumato.server.wire.authentication import Exchange, begin, failed, mechanisms, printable_name
 from sfumato.server.wire.frames import Body, TooLarge, error_frame, frame, parameter_status, read_frame, zero_ended
 from sfumato.server.wire.memory import MemoryLimits, SessionMemory
 from sfumato.server.wire.pg_catalog.catalogue import Catalogue
@@ -28,9 +28,9 @@ from sfumato.server.wire.settings import SERVER_VERSION, Settings
 from sfumato.server.wire.sqlstates import WireError, reported, violation
 from sfumato.server.wire.startup import MAX_STARTUP_BYTES, CancelRequest, GssRequest, SslRequest, StartUp, read_packet
 
-_LARGEST_BEFORE_LOGIN = 4096
+_MAX_BYTES_BEFORE_LOGIN = 4096
 """Bytes of a message before the client has logged in."""
-_BUFFERED = 16 << 10
+_STREAM_BUFFER_BYTES = 16 << 10
 """Bytes that are read ahead from one client."""
 _CHANNEL = "postgresql"
 
@@ -92,7 +92,9 @@ class Wire:
         except (OSError, EOFError, TimeoutError, asyncio.CancelledError):
             pass
         except Exception:  # a bug ends this connection, without a trace that could hold a value
-            connection.say(error_frame(reported(violation("The server could not go on."))))
+            connection.say(
+                error_frame(reported(violation("The server ended this connection because of an internal error.")))
+            )
         finally:
             self.served.pop(task, None)
             await connection.close()
@@ -114,7 +116,9 @@ async def start(
     counted = connections or Connections()
     wire = Wire(gates, tls or (lambda: None), counted, memory=SessionMemory(limits or _memory(counted)))
     taken = listener or ListeningSocket.over(bind_socket(host, port), counted)
-    return WireServer(wire, await asyncio.start_server(wire.connected, sock=taken, backlog=512, limit=_BUFFERED))
+    return WireServer(
+        wire, await asyncio.start_server(wire.connected, sock=taken, backlog=512, limit=_STREAM_BUFFER_BYTES)
+    )
 
 
 def _memory(connections: Connections) -> MemoryLimits:
@@ -158,7 +162,7 @@ class _Connection:
             packet = await self._first()
             if packet is None:
                 return
-            caller = await self._authenticated(packet)
+            caller = await self._authenticate(packet)
         if self._counted is not None and not self._wire.connections.log_in(self._counted, caller.holder):
             raise _too_many()
         await self._session(packet, caller)
@@ -224,7 +228,7 @@ class _Connection:
             if known == process and hmac.compare_digest(expected.to_bytes(4, "big"), secret.to_bytes(4, "big")):
                 session.cancel()
 
-    async def _authenticated(self, packet: StartUp) -> Caller:
+    async def _authenticate(self, packet: StartUp) -> Caller:
         gate, address, binding = self._wire.gate_of(packet.database), self._address(), self._binding
         logins = gate.grants.of_user(packet.user)
         offered = b"".join(zero_ended(name) for name in mechanisms(binding)) + b"\x00"
@@ -249,7 +253,7 @@ class _Connection:
             raise
         self._writer.write(frame(b"R", struct.pack(">i", 12) + proof) + frame(b"R", struct.pack(">i", 0)))
         if packet.database not in (gate.policy.name, *LISTING_DATABASES):
-            name = shown_name(packet.database)
+            name = printable_name(packet.database)
             gate.audit.write(_CHANNEL, address, grant.account, "connect", "unknown_name")
             raise WireError("3D000", f'database "{name}" does not exist', "", f"Use {gate.policy.name}.", fatal=True)
         gate.grants.note_use(grant)
@@ -259,7 +263,7 @@ class _Connection:
     async def _answer(self) -> bytes:
         try:
             kind, body = await read_frame(
-                self._reader, await self._reader.readexactly(1), largest=_LARGEST_BEFORE_LOGIN
+                self._reader, await self._reader.readexactly(1), largest=_MAX_BYTES_BEFORE_LOGIN
             )
         except TooLarge:
             raise violation("A message of the authentication is too long.") from None
@@ -300,7 +304,7 @@ class _Connection:
         wire.sessions[key] = session
         wire.accounts[account] = wire.accounts.get(account, 0) + 1
         try:
-            for name, value in _told(settings, caller.grant.account).items():
+            for name, value in _startup_settings(settings, caller.grant.account).items():
                 self._writer.write(parameter_status(name, value))
             self._writer.write(frame(b"K", struct.pack(">II", *key)))
             await session.serve()
@@ -330,7 +334,7 @@ def _with_marks(database: Database) -> dict[str, dict[str, str]]:
     return columns
 
 
-def _told(settings: Settings, user: str) -> dict[str, str]:
+def _startup_settings(settings: Settings, user: str) -> dict[str, str]:
     """Return what a client is told when it begins."""
     fixed = {"server_version": SERVER_VERSION, "server_encoding": "UTF8", "integer_datetimes": "on"}
     fixed |= {"is_superuser": "off", "session_authorization": user, "in_hot_standby": "off"}

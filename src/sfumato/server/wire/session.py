@@ -46,9 +46,9 @@ from sfumato.server.wire.transactions import TransactionBlock
 from sfumato.server.wire.values import read_value
 from sfumato.server.wire.waiting import StatementWait
 
-MOST_PENDING = 5000
+MAX_PENDING_MESSAGES = 5000
 """So many messages may come before a Sync."""
-MOST_PENDING_BYTES = 1 << 20
+MAX_PENDING_BYTES = 1 << 20
 CHECK_SECONDS = 20.0
 """A session that waits looks every so often whether its grant still counts."""
 MAX_LOOP_CHARS = 4096
@@ -133,7 +133,7 @@ class WireSession:
                     return
                 await self._take(kind, body)
             except TooLarge as large:
-                await self._oversized(large)
+                await self._refuse_oversized(large)
             self._reading.release()
 
     async def _first_byte(self) -> bytes:
@@ -166,12 +166,12 @@ class WireSession:
 
     async def _take(self, kind: bytes, body: bytes) -> None:
         """Do what a message asks; those of the extended protocol wait for a Sync or Flush, as answers may."""
-        if kind in _EXTENDED or kind == b"H":
+        if kind in _MESSAGE_METHODS or kind == b"H":
             self._since_sync += 1
             self._pending_bytes += len(body)
             if self._skipping:
                 return
-            if self._since_sync > MOST_PENDING or self._pending_bytes > MOST_PENDING_BYTES:
+            if self._since_sync > MAX_PENDING_MESSAGES or self._pending_bytes > MAX_PENDING_BYTES:
                 self._fail(too_large("Too many messages came without a Sync.", "Send a Sync more often."))
                 await self._flush()
             elif kind == b"H":
@@ -212,7 +212,7 @@ class WireSession:
                 break
             try:
                 self._check_session()
-                await _EXTENDED[kind](self, Body(body))
+                await _MESSAGE_METHODS[kind](self, Body(body))
             except (Refusal, WireError) as error:
                 self._fail(error)
             await self._give_turn()
@@ -223,12 +223,12 @@ class WireSession:
             self._portals.end_transaction()
         await self._ready()
 
-    async def _oversized(self, large: TooLarge) -> None:
+    async def _refuse_oversized(self, large: TooLarge) -> None:
         kind = large.kind
-        if self._skipping and kind in _EXTENDED:
+        if self._skipping and kind in _MESSAGE_METHODS:
             return
         self._fail(large.error)
-        if kind not in _EXTENDED:
+        if kind not in _MESSAGE_METHODS:
             self._skipping = False
             await self._ready()
         await self._flush()
@@ -241,7 +241,7 @@ class WireSession:
             text = body.text()
             body.end()
             self._check_session()
-            pieces = await self._computed(len(text), lambda: split(text))
+            pieces = await self._compute(len(text), lambda: split(text))
             if not pieces:
                 self._send(frame(b"I"))
             self._is_block = len(pieces) > 1
@@ -259,10 +259,10 @@ class WireSession:
     async def _statement(self, offset: int, sql: str) -> None:
         statement: Statement = EmptyStatement("")
         try:
-            statement = await self._computed(len(sql), lambda: read_statement(sql))
+            statement = await self._compute(len(sql), lambda: read_statement(sql))
             self._block.check(statement)
             if isinstance(statement, ExecutePrepared):
-                prepared, values = await self._executed(statement)
+                prepared, values = await self._execute_prepared(statement)
             else:
                 prepared, values = await self._wait(self._answering.prepare(statement)), []
             if prepared.parameters and not values:
@@ -273,13 +273,13 @@ class WireSession:
             formats = (int(prepared.is_binary),) * len(prepared.columns)
             answer = await self._wait(self._answering.run(prepared, values, formats))
         except (Refusal, WireError) as error:
-            raise self._located(error, statement, offset) from None
+            raise self._locate_error(error, statement, offset) from None
         self._send(row_description(answer.columns, formats))
         await self._outgoing.send_all(answer.messages)
         self._outgoing.notify(answer.notices)
         self._send(command_complete(f"{answer.tag} {len(answer.messages)}" if answer.count else answer.tag))
 
-    async def _executed(self, statement: ExecutePrepared) -> tuple[ReadyStatement, list[object]]:
+    async def _execute_prepared(self, statement: ExecutePrepared) -> tuple[ReadyStatement, list[object]]:
         prepared = self._statements.known(statement.name)
         values = await self._wait(self._answering.constants(statement.values))
         if len(values) != len(prepared.parameters):
@@ -294,7 +294,7 @@ class WireSession:
             for number, (text, oid) in enumerate(zip(texts, prepared.parameters, strict=True), 1)
         ]
 
-    def _located(self, error: Refusal | WireError, statement: Statement, offset: int) -> WireError:
+    def _locate_error(self, error: Refusal | WireError, statement: Statement, offset: int) -> WireError:
         text, inside = question_of(statement)
         said = reported(error, text, offset + inside)
         return WireError(
@@ -308,12 +308,12 @@ class WireSession:
         declared = [body.number(">I") for _ in range(body.count())]
         body.end()
         self._statements.check_new(name)
-        offset, statement = await self._computed(len(text), lambda: one_statement(text))
+        offset, statement = await self._compute(len(text), lambda: one_statement(text))
         self._block.check(statement)
         try:
             prepared = await self._wait(self._answering.prepare(statement, declared))
         except (Refusal, WireError) as error:
-            raise self._located(error, statement, offset) from None
+            raise self._locate_error(error, statement, offset) from None
         self._statements.keep(name, replace(prepared, offset=offset, text_bytes=getsizeof(text)))
         self._send(frame(b"1"))
 
@@ -346,7 +346,7 @@ class WireSession:
             holding.add(prepared.size + 4 * len(portal) + size_of(found) + 8 * len(formats))
             return found
 
-        given = await self._computed(sum(len(value or b"") for value in values), read)
+        given = await self._compute(sum(len(value or b"") for value in values), read)
         self._portals.open(portal, Portal(prepared, given, formats, holding))
         self._send(frame(b"2"))
 
@@ -385,7 +385,7 @@ class WireSession:
             try:
                 portal.answer = await self._wait(self._answering.run(portal.prepared, portal.values, portal.formats))
             except (Refusal, WireError) as error:
-                raise self._located(error, statement, portal.prepared.offset) from None
+                raise self._locate_error(error, statement, portal.prepared.offset) from None
         await self._rows(portal, portal.answer, most)
 
     async def _rows(self, portal: Portal, answer: Answer, most: int) -> None:
@@ -422,7 +422,7 @@ class WireSession:
         try:
             await self._commands.run(portal.prepared, portal.values)
         except (Refusal, WireError) as error:
-            raise self._located(error, portal.prepared.statement, portal.prepared.offset) from None
+            raise self._locate_error(error, portal.prepared.statement, portal.prepared.offset) from None
 
     # ── what all of them need ──
 
@@ -430,7 +430,7 @@ class WireSession:
         """Wait for something, or until the client cancels it."""
         return await self._wait_for.result(work, self._settings.timeout)
 
-    async def _computed(self, size: int, work: Callable[[], T]) -> T:
+    async def _compute(self, size: int, work: Callable[[], T]) -> T:
         """Compute something from what a client sent: long things in a worker thread, not on the event loop."""
         return work() if size <= MAX_LOOP_CHARS else await self._wait(self._gate.work(self._caller, work))
 
@@ -473,7 +473,7 @@ class WireSession:
         await self._flush()
 
 
-_EXTENDED = {
+_MESSAGE_METHODS = {
     b"P": WireSession._parse,
     b"B": WireSession._bind,
     b"D": WireSession._describe,

@@ -17,7 +17,7 @@ BUDGET = "sfumato.budget"
 PRICES = ("sfumato.epsilon", "sfumato.within", "sfumato.share")
 """Each of them is the price of a question: setting one takes back the others."""
 
-REPORTED = {
+REPORTED_SETTINGS = {
     "application_name": "application_name",
     "client_encoding": "client_encoding",
     "datestyle": "DateStyle",
@@ -26,7 +26,7 @@ REPORTED = {
     "timezone": "TimeZone",
 }
 """What a client is told when it changes, under the name that it knows."""
-_FIXED = {
+_FIXED_SETTINGS = {
     "default_transaction_deferrable": "off",
     "in_hot_standby": "off",
     "integer_datetimes": "on",
@@ -82,8 +82,8 @@ _FREE = {
     "sfumato.within": "",
 }
 _ALIASES = {"time zone": "timezone", "names": "client_encoding", "session characteristics": "transaction_isolation"}
-_LONGEST = 2000
-_MOST_SAVED = 250
+_MAX_VALUE_CHARS = 2000
+_MAX_SAVED_SETTINGS = 250
 """So many savepoints may be set."""
 _ON = frozenset({"on", "true", "yes", "1", "t", "y"})
 _OFF = frozenset({"off", "false", "no", "0", "f", "n", ""})
@@ -95,7 +95,7 @@ _PAIR = re.compile(r'\s*("(?:[^"]|"")+"|[^\s=:,"]+)\s*[=:]\s*([^\s,=:]+)\s*')
 def known_name(name: str) -> str:
     """Return the name of a setting as it is kept, or refuse it."""
     folded = _ALIASES.get(name.lower(), name.lower())
-    if folded in _FREE or folded in _FIXED or folded == BUDGET:
+    if folded in _FREE or folded in _FIXED_SETTINGS or folded == BUDGET:
         return folded
     if folded.startswith("sfumato."):
         hint = f"There are {', '.join(sorted(key for key in (*_FREE, BUDGET) if key.startswith('sfumato.')))}."
@@ -116,7 +116,7 @@ class Settings:
     """The settings of one session, with those of open transactions and savepoints to come back to."""
 
     def __init__(self, user: str, given: tuple[tuple[str, str], ...]) -> None:
-        self._fixed = _FIXED | {"session_authorization": user}
+        self._fixed = _FIXED_SETTINGS | {"session_authorization": user}
         self._defaults = dict(_FREE)
         self._values = _Values()
         self._saved: list[tuple[str, _Values]] = []
@@ -168,7 +168,7 @@ class Settings:
 
     def save(self, name: str) -> None:
         """Set a savepoint."""
-        if len(self._saved) > _MOST_SAVED:
+        if len(self._saved) > _MAX_SAVED_SETTINGS:
             raise WireError("54000", "Too many savepoints are set.", "", "RELEASE some, or COMMIT.")
         self._saved.append((_cut(name), self._values))
 
@@ -194,7 +194,7 @@ class Settings:
 
     def reported(self) -> dict[str, str]:
         """Return what a client is told of, by the names it knows."""
-        return {shown: self.get(name) for name, shown in REPORTED.items()}
+        return {shown: self.get(name) for name, shown in REPORTED_SETTINGS.items()}
 
     def all(self) -> list[tuple[str, str]]:
         """Return every setting and its value, by name."""
@@ -246,7 +246,7 @@ def _cut(name: str) -> str:
 
 def checked(name: str, value: str) -> str:
     """Return a value as it is kept, or refuse it."""
-    if len(value) > _LONGEST or "\x00" in value:
+    if len(value) > _MAX_VALUE_CHARS or "\x00" in value:
         raise _invalid(name, value[:60])
     check = _CHECKS.get(name)
     return value if check is None else check(name, value.strip())

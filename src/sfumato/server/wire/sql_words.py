@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 
-_SKIPPED = re.compile(
+_SKIPPED_TEXT = re.compile(
     r"'(?:[^']|'')*(?:'|$)|\"[^\"]*(?:\"|$)|--[^\n]*|/\*|\$(?P<tag>[A-Za-z_][A-Za-z0-9_]*)?\$|(?P<mark>[;()])", re.ASCII
 )
-_ESCAPED = re.compile(r"'(?:[^'\\]|''|\\.)*(?:'|$)", re.DOTALL)
+_ESCAPED_TEXT = re.compile(r"'(?:[^'\\]|''|\\.)*(?:'|$)", re.DOTALL)
 _BRACKET = re.compile(r"/\*|\*/")
 BLANK = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)+", re.DOTALL)
 WORD = re.compile(r"[A-Za-z_]+", re.ASCII)
@@ -17,7 +17,7 @@ _QUESTIONS = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE"})
 def outside_quotes(text: str, marks: str) -> Iterator[int]:
     """Give the positions of some of the marks `;()` that stand outside of quotes and comments."""
     position = 0
-    while (match := _SKIPPED.search(text, position)) is not None:
+    while (match := _SKIPPED_TEXT.search(text, position)) is not None:
         position = match.end()
         if match["mark"]:
             if match["mark"] in marks:
@@ -28,7 +28,7 @@ def outside_quotes(text: str, marks: str) -> Iterator[int]:
             closing = text.find(match[0], position)
             position = len(text) if closing < 0 else closing + len(match[0])
         elif match[0][0] == "'" and _is_escape_string(text, match.start()):
-            escaped = _ESCAPED.match(text, match.start())
+            escaped = _ESCAPED_TEXT.match(text, match.start())
             position = escaped.end() if escaped else len(text)
 
 

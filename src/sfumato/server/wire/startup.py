@@ -9,7 +9,7 @@ from sfumato.server.wire.sqlstates import WireError, violation
 
 SSL, GSS, CANCEL, VERSION = 80877103, 80877104, 80877102, 3 << 16
 MAX_STARTUP_BYTES = 10_000
-_MOST = 100
+_MAX_PARAMETERS = 100
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,62}", re.ASCII)
 
 
@@ -63,7 +63,7 @@ def _pairs(data: bytes) -> dict[str, str]:
     body, found = Body(data), dict[str, str]()
     try:
         while name := body.text():
-            if len(found) >= _MOST:
+            if len(found) >= _MAX_PARAMETERS:
                 raise violation("The first packet has too many settings.")
             found[name] = body.text()
         body.end()

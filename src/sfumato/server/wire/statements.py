@@ -147,8 +147,8 @@ Statement = (
     | EmptyStatement
 )
 
-LONGEST_TEXT = 250_000
-MOST_PIECES = 500
+MAX_QUERY_TEXT_CHARS = 250_000
+MAX_STATEMENTS_PER_TEXT = 500
 """So many statements may stand in one text."""
 _SETTING = rf"{NAME}(?:\.{NAME})?"
 _SET = re.compile(
@@ -239,12 +239,12 @@ def split(text: str) -> list[tuple[int, str]]:
     >>> split("SELECT ';' -- ;\n; ; SHOW x;")
     [(0, "SELECT ';' -- ;\n"), (20, 'SHOW x')]
     """
-    if len(text) > LONGEST_TEXT:
-        raise too_large(f"The text has {len(text)} characters.", f"Send at most {LONGEST_TEXT} at once.")
+    if len(text) > MAX_QUERY_TEXT_CHARS:
+        raise too_large(f"The text has {len(text)} characters.", f"Send at most {MAX_QUERY_TEXT_CHARS} at once.")
     found, start = [], 0
     for count, end in enumerate(chain(outside_quotes(text, ";"), (len(text),))):
-        if count > MOST_PIECES:
-            raise too_large("There are too many statements in one text.", f"Send at most {MOST_PIECES}.")
+        if count > MAX_STATEMENTS_PER_TEXT:
+            raise too_large("There are too many statements in one text.", f"Send at most {MAX_STATEMENTS_PER_TEXT}.")
         piece = text[start:end]
         blank = BLANK.match(piece)
         begin = blank.end() if blank else 0
@@ -271,14 +271,14 @@ def read_statement(sql: str) -> Statement:
         raise WireError("42601", f"this {verb} cannot be read", "", "Check its spelling.", position=1)
     raise WireError(
         "42601",
-        f'syntax error at or near "{_shown(text)}"',
+        f'syntax error at or near "{_shown_text(text)}"',
         "A statement begins with SELECT, WITH, VALUES, EXPLAIN, SET, SHOW, BEGIN, COMMIT or the like.",
         "Ask with SELECT.",
         position=1,
     )
 
 
-def _shown(text: str) -> str:
+def _shown_text(text: str) -> str:
     head = text.split(None, 1)[0][:40] if text else ""
     return "".join(letter if letter.isprintable() else "?" for letter in head)
 

@@ -114,7 +114,7 @@ class TemporaryViews:
         self, statement: CreateView, described: Sequence[Column], references: ViewReferences, policy_number: int
     ) -> None:
         """Keep a view whose question has these columns."""
-        columns = _named(statement, described)
+        columns = _view_columns(statement, described)
         key, old = fold_name(statement.name), self.known.get(fold_name(statement.name))
         if old is not None and columns[: len(old.columns)] != old.columns:
             raise WireError(
@@ -198,7 +198,7 @@ class TemporaryViews:
         del self._savepoints[at + (verb == "ROLLBACK") :]
 
 
-def _named(statement: CreateView, described: Sequence[Column]) -> tuple[Column, ...]:
+def _view_columns(statement: CreateView, described: Sequence[Column]) -> tuple[Column, ...]:
     """Return the columns of a view as the statement names them."""
     if len(statement.columns) > len(described):
         raise WireError("42601", "CREATE VIEW specifies more column names than columns")

@@ -17,7 +17,7 @@ from sfumato.server.wire.sqlstates import WireError
 _DAY = date(2000, 1, 1).toordinal()
 _INSTANT = datetime(2000, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
-_MOST_DIGITS = 200
+_MAX_DIGITS = 200
 _INTEGER = re.compile(r"[+-]?\d{1,25}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d{1,60}(\.\d{0,60})?|\.\d{1,60})([eE][+-]?\d{1,3})?", re.ASCII)
 _PLAIN = re.compile(r"[A-Za-z0-9_./:+-]+", re.ASCII)
@@ -114,10 +114,10 @@ def _array_binary(value: Any, oid: int) -> bytes:
     if not values and oid not in (oids.INT2VECTOR, oids.OIDVECTOR):
         return struct.pack(">iiI", 0, 0, element)
     first = 0 if oid in (oids.INT2VECTOR, oids.OIDVECTOR) else 1
-    head = struct.pack(">iiIii", 1, int(any(one is None for one in values)), element, len(values), first)
+    head = struct.pack(">iiIii", 1, int(any(item is None for item in values)), element, len(values), first)
     parts = [head]
-    for one in values:
-        packed = binary_of(one, element)
+    for item in values:
+        packed = binary_of(item, element)
         parts.append(b"\xff\xff\xff\xff" if packed is None else struct.pack(">i", len(packed)) + packed)
     return b"".join(parts)
 
@@ -196,7 +196,7 @@ def _read_array(data: bytes, oid: int, binary: bool, name: str) -> list[object]:
     if not binary:
         items = array_items(data.decode("utf-8").strip())
         element = oids.ELEMENTS[oid]
-        return [None if one is None else read_value(one.encode(), element, False, name) for one in items]
+        return [None if item is None else read_value(item.encode(), element, False, name) for item in items]
     dimensions, _, element = struct.unpack_from(">iiI", data)
     if dimensions == 0:
         return []
@@ -226,7 +226,7 @@ def _integer(text: str) -> int:
 
 def _number(text: str) -> Fraction:
     match = _NUMBER.fullmatch(text)
-    if match is None or abs(int((match[3] or "e0")[1:])) > _MOST_DIGITS:
+    if match is None or abs(int((match[3] or "e0")[1:])) > _MAX_DIGITS:
         raise ValueError
     return Fraction(text)
 
@@ -243,12 +243,12 @@ _TEXT_READERS: dict[int, Callable[[str], object]] = {
     oids.BOOL: _truth,
     oids.DATE: lambda text: date.fromisoformat(_ZONE.sub("", text)),
     oids.TIMESTAMP: lambda text: datetime.fromisoformat(_ZONE.sub("", text)),
-    oids.TIMESTAMPTZ: lambda text: _in_utc(_zoned(text)),
+    oids.TIMESTAMPTZ: lambda text: _in_utc(_parse_zoned_time(text)),
     oids.UUID: lambda text: str(UUID(text)),
 }
 
 
-def _zoned(text: str) -> datetime:
+def _parse_zoned_time(text: str) -> datetime:
     """Read a time with a zone; one without is of the session's zone, which is UTC."""
     return datetime.fromisoformat(re.sub(r" (?=[+-]\d\d(:?\d\d)?$|Z$)", "", text, flags=re.ASCII))
 
@@ -258,7 +258,7 @@ def _in_utc(time: datetime) -> datetime:
     return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
 
 
-def _fixed(layout: str) -> Callable[[bytes], Any]:
+def _fixed_layout(layout: str) -> Callable[[bytes], Any]:
     return lambda data: struct.unpack(layout, data)[0]
 
 
@@ -276,7 +276,7 @@ def read_numeric(data: bytes) -> Fraction:
     """
     count, weight, sign, scale = struct.unpack_from(">hhHH", data)
     groups = struct.unpack(f">{count}h", data[8:])
-    far = abs(weight) > _MOST_DIGITS or count > _MOST_DIGITS or scale > _MOST_DIGITS
+    far = abs(weight) > _MAX_DIGITS or count > _MAX_DIGITS or scale > _MAX_DIGITS
     if sign not in (0, 0x4000) or far or any(not 0 <= group < 10_000 for group in groups):
         raise ValueError
     total = sum((Fraction(10_000) ** (weight - at) * group for at, group in enumerate(groups)), Fraction(0))
@@ -288,9 +288,9 @@ def _timestamp_binary(data: bytes) -> datetime:
 
 
 _BINARY_READERS: dict[int, Callable[[bytes], object]] = {
-    **{oid: _fixed(layout) for oid, layout in _INTEGERS.items()},
-    oids.FLOAT4: _fixed(">f"),
-    oids.FLOAT8: _fixed(">d"),
+    **{oid: _fixed_layout(layout) for oid, layout in _INTEGERS.items()},
+    oids.FLOAT4: _fixed_layout(">f"),
+    oids.FLOAT8: _fixed_layout(">d"),
     oids.NUMERIC: read_numeric,
     oids.BOOL: _bool_binary,
     oids.DATE: lambda data: date.fromordinal(struct.unpack(">i", data)[0] + _DAY),

@@ -89,7 +89,7 @@ def expand(text: str, known: Mapping[str, Expandable]) -> Expansion:
     opening = _WITH.match(text, begin)
     first = (opening.end(), f"{clauses},\n") if opening else (begin, f"WITH {clauses}\n")
     edits = [(first[0], first[0], first[1]), *_renamings(used, names)]
-    return _edited(text, edits, tuple(views))
+    return _apply_edits(text, edits, tuple(views))
 
 
 def closure(keys: Iterable[str], known: Mapping[str, Expandable]) -> list[str]:
@@ -101,7 +101,7 @@ def closure(keys: Iterable[str], known: Mapping[str, Expandable]) -> list[str]:
             below = known[key].references.keys & known.keys()
             if key in path or len(path) >= MAX_VIEW_DEPTH:
                 raise _too_deep(known[key].name)
-            depths[key] = 1 + max((visit(one, (*path, key)) for one in sorted(below)), default=0)
+            depths[key] = 1 + max((visit(name, (*path, key)) for name in sorted(below)), default=0)
         return depths[key]
 
     for key in dict.fromkeys(keys):
@@ -136,9 +136,9 @@ def _clause_names(references: ViewReferences, order: Sequence[str], known: Mappi
 
 
 def _clause(view: Expandable, names: Mapping[str, str]) -> str:
-    columns = ", ".join(_quoted(name) for name in view.column_names)
-    body = _edited(view.sql, _renamings(view.references.of(names), names), ()).sql
-    head = _quoted(names[fold_name(view.name)]) + (f"({columns})" if columns else "")
+    columns = ", ".join(_quote(name) for name in view.column_names)
+    body = _apply_edits(view.sql, _renamings(view.references.of(names), names), ()).sql
+    head = _quote(names[fold_name(view.name)]) + (f"({columns})" if columns else "")
     return f"{head} AS (\n{body}\n)"
 
 
@@ -148,12 +148,12 @@ def _renamings(references: Iterable[ViewReference], names: Mapping[str, str]) ->
     for reference in references:
         name = names[reference.key]
         if reference.written != name:
-            label = f" AS {_quoted(reference.label)}" if reference.label is not None else ""
-            edits.append((reference.start, reference.end, _quoted(name) + label))
+            label = f" AS {_quote(reference.label)}" if reference.label is not None else ""
+            edits.append((reference.start, reference.end, _quote(name) + label))
     return edits
 
 
-def _edited(text: str, edits: Sequence[tuple[int, int, str]], views: tuple[Expandable, ...]) -> Expansion:
+def _apply_edits(text: str, edits: Sequence[tuple[int, int, str]], views: tuple[Expandable, ...]) -> Expansion:
     parts: list[str] = []
     kept: list[tuple[int, int, int]] = []
     length = position = 0
@@ -167,6 +167,6 @@ def _edited(text: str, edits: Sequence[tuple[int, int, str]], views: tuple[Expan
     return Expansion("".join(parts), views, tuple(kept))
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     escaped = name.replace('"', '""')
     return f'"{escaped}"'

@@ -56,7 +56,7 @@ def read_create(text: str) -> CreateView | None:
         if _TABLE.match(text):
             raise unsupported("Temporary tables are not offered.", "CREATE TEMPORARY VIEW name AS SELECT …")
         return None
-    schema, name = _named(match["name"])
+    schema, name = _view_name(match["name"])
     if schema not in TEMPORARY_SCHEMAS and (schema or not match["temporary"]):
         raise unsupported("Only temporary views are offered.", "CREATE TEMPORARY VIEW name AS SELECT …")
     sql = text[match.end() :]
@@ -73,14 +73,14 @@ def read_drop(text: str) -> DropView | None:
         return None
     names = []
     for written in re.findall(_QUALIFIED, match["names"]):
-        schema, name = _named(written)
+        schema, name = _view_name(written)
         if schema and schema not in TEMPORARY_SCHEMAS:
             raise WireError("42P01", f'view "{schema[:63]}.{name}" does not exist', "", "Drop a temporary view.")
         names.append(name)
     return DropView(tuple(names), bool(match["exists"]), (match["how"] or "").upper() == "CASCADE")
 
 
-def _named(written: str) -> tuple[str, str]:
+def _view_name(written: str) -> tuple[str, str]:
     """Return the schema, or "", and the name of a view."""
     parts = [name_of(part) for part in re.findall(NAME, written)]
     return (parts[-2] if len(parts) > 1 else ""), parts[-1][:MAX_NAME_CHARS]

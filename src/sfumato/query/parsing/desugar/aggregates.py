@@ -35,9 +35,9 @@ def _write_out(node: exp.Expr) -> exp.Expr | None:
     if not isinstance(call, exp.Anonymous) or isinstance(call.this, exp.Expr) or isinstance(node.parent, exp.Window):
         return None
     name, arguments = str(call.this).lower(), call.expressions
-    if name not in _WRITTEN or any(isinstance(argument, exp.Star | exp.Distinct) for argument in arguments):
+    if name not in _REWRITINGS or any(isinstance(argument, exp.Star | exp.Distinct) for argument in arguments):
         return None
-    count, written = _WRITTEN[name]
+    count, written = _REWRITINGS[name]
     return written(arguments, condition) if len(arguments) == count else None
 
 
@@ -73,7 +73,7 @@ def _standard_error(arguments: list[exp.Expr], condition: exp.Expr | None) -> ex
     return exp.Paren(this=exp.Div(this=_aggregate_call("stddev_pop", arguments[0], condition), expression=root))
 
 
-def _weighted(arguments: list[exp.Expr], condition: exp.Expr | None) -> exp.Expr:
+def _weighted_average(arguments: list[exp.Expr], condition: exp.Expr | None) -> exp.Expr:
     """WEIGHTED_AVG(x, w): SUM(x * w) over the sum of the weights of rows that have an x."""
     value, weight = arguments
     product = exp.Mul(this=exp.Paren(this=value.copy()), expression=exp.Paren(this=weight.copy()))
@@ -104,15 +104,15 @@ def _write_iif(arguments: list[exp.Expr], condition: exp.Expr | None) -> exp.Exp
     return None if condition is not None else exp.If(this=first, true=then, false=other)
 
 
-_WRITTEN: dict[str, tuple[int, RewriteCall]] = {
+_REWRITINGS: dict[str, tuple[int, RewriteCall]] = {
     "approx_count_distinct": (1, _write_count_distinct),
     "sem": (1, _standard_error),
-    **dict.fromkeys(("weighted_avg", "wavg"), (2, _weighted)),
+    **dict.fromkeys(("weighted_avg", "wavg"), (2, _weighted_average)),
     **dict.fromkeys(("geomean", "geometric_mean"), (1, _geometric)),
     "iif": (3, _write_iif),
     "safe_divide": (2, _safe_quotient),
 }
 """Names, how many arguments each has, and what it becomes."""
 
-COMBINED = {name: f"{count} arguments" if count > 1 else "argument" for name, (count, _) in _WRITTEN.items()}
+ARGUMENT_COUNTS = {name: f"{count} arguments" if count > 1 else "argument" for name, (count, _) in _REWRITINGS.items()}
 """Every name that is written out, and how many arguments it takes."""

@@ -150,7 +150,7 @@ def _sunday_first(time: Expression, place: SourceSpan) -> Expression:
 
 
 def _number_reader(part: str) -> ReadDatePart:
-    return lambda time, place: _date_part(part, time, place)
+    return lambda time, position: _date_part(part, time, position)
 
 
 def _short_year(time: Expression, place: SourceSpan) -> Expression:
@@ -193,7 +193,7 @@ _STRFTIME = {
     "u": "ID",
     "V": "IW",
 }
-_DASHED = frozenset("mdHIMSj")
+_UNPADDED_CODES = frozenset("mdHIMSj")
 
 
 def _to_char(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
@@ -248,7 +248,7 @@ def _strftime(name: str, arguments: list[Expression], place: SourceSpan) -> Expr
         code = next(letters, "") if dashed else code
         if code == "%":
             written.append(("", "%"))
-        elif code in _STRFTIME and (not dashed or code in _DASHED):
+        elif code in _STRFTIME and (not dashed or code in _UNPADDED_CODES):
             written.append((f"{'FM' * dashed}{_STRFTIME[code]}", ""))
         elif code == "w":
             written.append(("DOW", ""))

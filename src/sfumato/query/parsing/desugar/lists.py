@@ -407,7 +407,7 @@ def _not_alone(name: str, place: SourceSpan) -> Exception:
 def _key_expression(key: exp.Expr, node: exp.Select) -> exp.Expr:
     """Return the expression that a key of GROUP BY stands for, where it is the number of a column."""
     if isinstance(key, exp.Literal) and key.name.isdigit() and 1 <= int(key.name[:9]) <= len(node.expressions):
-        return _unnamed(node.expressions[int(key.name) - 1])
+        return _without_alias(node.expressions[int(key.name) - 1])
     return key
 
 
@@ -429,13 +429,13 @@ def _select_columns(node: exp.Select, items: list[exp.Expr], condition: exp.Expr
 
 def _call(part: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
     """Return the call in a column of SELECT, and the condition of its FILTER."""
-    inner = _unnamed(part)
+    inner = _without_alias(part)
     if isinstance(inner, exp.Filter):
         return inner.this, inner.expression.this
     return inner, None
 
 
-def _unnamed(part: exp.Expr) -> exp.Expr:
+def _without_alias(part: exp.Expr) -> exp.Expr:
     inner: exp.Expr = part.this if isinstance(part, exp.Alias) else part
     return inner
 

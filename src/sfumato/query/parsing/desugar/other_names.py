@@ -5,7 +5,7 @@ from sqlglot import exp
 from sfumato.query.functions import UNITS
 from sfumato.query.parsing.other_systems import PER_ROW
 
-_RENAMED = {"anon_count": "count", "anon_sum": "sum"}
+_OTHER_NAMES = {"anon_count": "count", "anon_sum": "sum"}
 TRUNCATIONS = frozenset({"date_trunc", "datetime_trunc", "timestamp_trunc"})
 """Functions that take a unit of time as a bare word."""
 _ISO = {"isoweek": "week"}
@@ -17,8 +17,8 @@ def write_other_names(tree: exp.Expr) -> None:
     """Write the calls of other systems in a tree as ours, in place."""
     for node in list(tree.find_all(exp.Anonymous)):
         name = str(node.this).lower() if not isinstance(node.this, exp.Expr) else ""
-        if name in _RENAMED:
-            node.set("this", _RENAMED[name])
+        if name in _OTHER_NAMES:
+            node.set("this", _OTHER_NAMES[name])
         if name in TRUNCATIONS:
             _truncation(node)
         _bounds_per_row(node)

@@ -73,7 +73,7 @@ class _Patterns:
         alternatives = self._alternatives()
         if not self.known or self.left:
             return None
-        written = [self._written(alternative) for alternative in alternatives]
+        written = [self._as_pattern(alternative) for alternative in alternatives]
         return tuple(text for text in written if text is not None) if None not in written else None
 
     def _alternatives(self) -> list[list[object]]:
@@ -119,7 +119,7 @@ class _Patterns:
         self.known &= not (self.left and self.left[-1] in "*+?{")  # a part that repeats
         return inside
 
-    def _written(self, parts: list[object]) -> str | None:
+    def _as_pattern(self, parts: list[object]) -> str | None:
         first, last = self.similar, self.similar
         if parts and parts[0] is _START:
             first, parts = True, parts[1:]

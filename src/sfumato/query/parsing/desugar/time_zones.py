@@ -55,7 +55,7 @@ def to_timestamp(name: str, arguments: list[Expression], place: SourceSpan) -> E
     values = [value.value if isinstance(value, Literal) else None for value in arguments]
     match values:
         case [str() as text, str() as format]:
-            found = _formatted(text, format)
+            found = _parse_formatted(text, format)
         case [seconds] if isinstance(seconds, int | Fraction) and not isinstance(seconds, bool):
             found = _since_epoch(Fraction(seconds))
         case _:
@@ -75,7 +75,7 @@ def to_date(name: str, arguments: list[Expression], place: SourceSpan) -> Expres
     values = [value.value if isinstance(value, Literal) else None for value in arguments]
     match values:
         case [str() as text, str() as format]:
-            found = _formatted(text, format)
+            found = _parse_formatted(text, format)
         case _:
             found = None
     if found is None:
@@ -96,7 +96,7 @@ def _since_epoch(seconds: Fraction) -> datetime | None:
         return None
 
 
-def _formatted(text: str, format: str) -> datetime | None:
+def _parse_formatted(text: str, format: str) -> datetime | None:
     """Read a text by a format; None where the format has other fields, one of them twice, or the text differs."""
     pattern, seen = "", set()
     for part in _PATTERN.finditer(format):

@@ -70,7 +70,7 @@ def _is_native(name: str, part: Compiled) -> bool:
     return part.oid in INTEGERS if name == "sum" else is_ordered(part)
 
 
-def _numbered(node: exp.Expr, read: Expressions, scope: ColumnScope) -> Compiled:
+def _row_number(node: exp.Expr, read: Expressions, scope: ColumnScope) -> Compiled:
     """ROW_NUMBER() OVER (…), the only window function that clients use."""
     call = node.this.expression if isinstance(node.this, exp.Dot) else node.this
     name = str(call.this).lower() if isinstance(call, exp.Anonymous) else type(call).__name__.lower()
@@ -108,7 +108,7 @@ class Gathered:
     def __init__(self, node: exp.Select, read: Expressions, scope: ColumnScope) -> None:
         calls = [call for part in _parts(node) for call in _calls(part)]
         self.slots = {
-            id(call): (_numbered if isinstance(call, exp.Window) else _aggregate)(call, read, scope) for call in calls
+            id(call): (_row_number if isinstance(call, exp.Window) else _aggregate)(call, read, scope) for call in calls
         }
         group = node.args.get("group")
         self._keys = [self._key(part, node, read, scope) for part in (group.expressions if group is not None else [])]

@@ -13,8 +13,10 @@ from sfumato.server.wire.values import text_of
 
 INTEGERS = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.XID, oids.XID8})
 NUMBERS = INTEGERS | {oids.FLOAT4, oids.FLOAT8, oids.NUMERIC}
-NAMED = frozenset({oids.REGCLASS, oids.REGTYPE, oids.REGPROC, oids.REGNAMESPACE, oids.REGROLE, oids.REGPROCEDURE})
-NAMED |= {oids.REGOPER, oids.REGCOLLATION}
+NAMED_OID_TYPES = frozenset(
+    {oids.REGCLASS, oids.REGTYPE, oids.REGPROC, oids.REGNAMESPACE, oids.REGROLE, oids.REGPROCEDURE}
+)
+NAMED_OID_TYPES |= {oids.REGOPER, oids.REGCOLLATION}
 TEXTS = frozenset({oids.TEXT, oids.NAME, oids.VARCHAR, oids.BPCHAR, oids.CHAR, oids.UNKNOWN})
 TYPE_NAMES = {
     "bool": oids.BOOL,
@@ -110,7 +112,7 @@ def cast_value(value: Any, source: int, target: int, numbers: Callable[[int, str
 def _cast(value: Any, source: int, target: int, numbers: Callable[[int, str], int | None]) -> Any:
     if is_array(target):
         return _as_array(value, target, numbers)
-    if target in NAMED:
+    if target in NAMED_OID_TYPES:
         return _as_named(value, target, numbers)
     if target in INTEGERS:
         if isinstance(value, str) and not _INTEGER.fullmatch(value):
@@ -167,7 +169,7 @@ def _as_array(value: Any, target: int, numbers: Callable[[int, str], int | None]
         if not (text.startswith("{") and text.endswith("}")):
             raise ValueError
         value = array_items(text)
-    return [None if one is None else cast_value(one, oids.UNKNOWN, element, numbers) for one in value]
+    return [None if item is None else cast_value(item, oids.UNKNOWN, element, numbers) for item in value]
 
 
 def _as_named(value: Any, target: int, numbers: Callable[[int, str], int | None]) -> int:

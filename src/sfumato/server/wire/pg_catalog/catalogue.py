@@ -18,11 +18,11 @@ from sfumato.query.parsing.tree import foreign_tree
 from sfumato.server.wire import oids
 from sfumato.server.wire.oids import Column
 from sfumato.server.wire.pg_catalog.calls import PythonCall
-from sfumato.server.wire.pg_catalog.casting import NAMED, type_number
+from sfumato.server.wire.pg_catalog.casting import NAMED_OID_TYPES, type_number
 from sfumato.server.wire.pg_catalog.compiled import Execution, InferredTypes, Row
 from sfumato.server.wire.pg_catalog.functions import BARE, functions
 from sfumato.server.wire.pg_catalog.queries import Plan, Queries
-from sfumato.server.wire.pg_catalog.relations import make_shadow, relations
+from sfumato.server.wire.pg_catalog.relations import make_virtual_catalog, relations
 from sfumato.server.wire.pg_catalog.sandbox import Sandbox
 from sfumato.server.wire.pg_catalog.trees import identifier
 from sfumato.server.wire.pg_catalog.view_rows import CataloguedView, with_views
@@ -68,10 +68,10 @@ class CataloguePlan:
                     raise WireError(
                         "54000", "The answer has too many rows.", f"The limit is {MAX_ROWS:,}.", "Use LIMIT."
                     )
-        named = [at for at, oid in enumerate(types) if oid in NAMED]
-        return [self._shown(row, named) for row in run.each(found)] if named else found
+        named = [at for at, oid in enumerate(types) if oid in NAMED_OID_TYPES]
+        return [self._show_row(row, named) for row in run.each(found)] if named else found
 
-    def _shown(self, row: tuple[Any, ...], named: list[int]) -> tuple[Any, ...]:
+    def _show_row(self, row: tuple[Any, ...], named: list[int]) -> tuple[Any, ...]:
         cells = list(row)
         for at in named:
             value = cells[at]
@@ -89,7 +89,7 @@ class Catalogue:
         user: str,
         views: Collection[CataloguedView] | None = None,
     ) -> None:
-        shadow = make_shadow(policy, columns, user)
+        shadow = make_virtual_catalog(policy, columns, user)
         self._parts = policy, columns, user
         self.shadow = shadow if views is None else with_views(shadow, views)
         self._max_plan_bytes = MAX_CACHED_PLAN_BYTES if views is None else MAX_SESSION_PLAN_BYTES
@@ -120,7 +120,7 @@ class Catalogue:
                 self._plans.move_to_end(key)
                 return self._plans[key]
         tree = self._own(sql)
-        made = None if tree is None else self._planned(tree, types)
+        made = None if tree is None else self._plan_query(tree, types)
         with self._lock:
             if key not in self._plans:
                 self._plans[key] = made
@@ -153,18 +153,18 @@ class Catalogue:
             raise WireError("42601", "the values of EXECUTE cannot be read") from None
         if any(isinstance(node, exp.Table | exp.Query | exp.Unnest) for node in tree.walk() if node is not tree):
             raise WireError("0A000", "the values of EXECUTE are spelled out, and read no table")
-        return self._planned(tree, {})
+        return self._plan_query(tree, {})
 
     def type_named(self, name: str) -> int:
         """Return the number of a type."""
         return type_number(name)
 
-    def _planned(self, tree: exp.Expr, types: Mapping[str, int]) -> CataloguePlan:
+    def _plan_query(self, tree: exp.Expr, types: Mapping[str, int]) -> CataloguePlan:
         learned = InferredTypes(dict(types))
         queries = Queries(self.shadow, self._forms, learned)
         plan = queries.read(tree, None)
-        parameters = {name: _described(learned.of(name)) for name in learned.types}
-        columns = tuple(Column(name, _described(oid)) for name, oid in plan.columns)
+        parameters = {name: _described_type(learned.of(name)) for name in learned.types}
+        columns = tuple(Column(name, _described_type(oid)) for name, oid in plan.columns)
         size = _PLAN_BYTES + learned.made * _EXPRESSION_BYTES + getsizeof(plan.sql)
         calls = tuple(queries.expressions.calls.made)
         return CataloguePlan(columns, parameters, size, plan, calls, frozenset(queries.used), self)
@@ -203,7 +203,7 @@ class Catalogue:
     @staticmethod
     def _tables(tree: exp.Expr) -> tuple[bool, bool]:
         """Tell whether relations of the catalogue are named, and whether others are."""
-        shared = {identifier(one.args["alias"].this) for one in tree.find_all(exp.CTE)}
+        shared = {identifier(expression.args["alias"].this) for expression in tree.find_all(exp.CTE)}
         own = others = False
         for table in tree.find_all(exp.Table):
             if not isinstance(table.this, exp.Identifier):
@@ -255,6 +255,6 @@ def _cached_size(key: tuple[str, tuple[tuple[str, int], ...]], plan: CataloguePl
     return 500 + getsizeof(key[0]) + 100 * len(key[1]) + (plan.size if plan is not None else 0)
 
 
-def _described(oid: int) -> int:
+def _described_type(oid: int) -> int:
     """Return the type that a client is told: names are texts, and so is what nothing tells."""
-    return oids.TEXT if oid in NAMED or oid == oids.UNKNOWN else oid
+    return oids.TEXT if oid in NAMED_OID_TYPES or oid == oids.UNKNOWN else oid

@@ -21,8 +21,8 @@ MAX_EVALUATION_BYTES = 64 << 20
 """Maximum memory of the rows that one execution makes, in bytes, counted as Python stores them."""
 MAX_STATEMENT_CHARS = 1_000_000
 """Maximum length of the statement that SQLite gets."""
-LONGEST_TEXT = 1 << 16
-SECONDS = 5.0
+MAX_TEXT_CHARS = 1 << 16
+MAX_QUERY_SECONDS = 5.0
 """CPU seconds after which an execution stops, whatever its steps were."""
 _CHECK_STEPS = 1024
 """An execution looks every so many steps whether it should stop."""
@@ -60,7 +60,7 @@ class Execution:
         self.steps = MAX_STEPS
         self._check = MAX_STEPS - _CHECK_STEPS
         self._bytes = MAX_EVALUATION_BYTES
-        self._end = thread_time() + SECONDS
+        self._end = thread_time() + MAX_QUERY_SECONDS
         self._stopped = stopped
 
     def spend(self, steps: int = 1) -> None:
@@ -79,7 +79,7 @@ class Execution:
     def read(self, value: Any) -> Any:
         """Return a value of an expression, counted by its size: operators that read each operand once are paid for."""
         if isinstance(value, str):
-            if len(value) > LONGEST_TEXT:
+            if len(value) > MAX_TEXT_CHARS:
                 raise text_too_long()
             self.spend(1 + len(value) // _CHARS_PER_STEP)
         else:
@@ -121,14 +121,16 @@ def too_long() -> WireError:
     return WireError(
         "54000",
         "This question about the catalogue takes too long.",
-        f"The limit is {MAX_STEPS:,} steps or {SECONDS:g} seconds.",
+        f"The limit is {MAX_STEPS:,} steps or {MAX_QUERY_SECONDS:g} seconds.",
         "Ask for fewer tables at once.",
     )
 
 
 def text_too_long() -> WireError:
     """Refuse a text beyond the limit."""
-    return WireError("54000", "A text is too long.", f"The limit is {LONGEST_TEXT} characters.", "Use a shorter text.")
+    return WireError(
+        "54000", "A text is too long.", f"The limit is {MAX_TEXT_CHARS} characters.", "Use a shorter text."
+    )
 
 
 @dataclass(frozen=True, slots=True)

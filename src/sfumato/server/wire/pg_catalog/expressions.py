@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from sfumato.server.wire import oids
 from sfumato.server.wire.pg_catalog.calls import MAX_ARGUMENTS, Calls, array_of
-from sfumato.server.wire.pg_catalog.casting import INTEGERS, NAMED, TEXTS, is_array, type_number
+from sfumato.server.wire.pg_catalog.casting import INTEGERS, NAMED_OID_TYPES, TEXTS, is_array, type_number
 from sfumato.server.wire.pg_catalog.compiled import ColumnScope, Compiled, Execution, InferredTypes, select, weight
 from sfumato.server.wire.pg_catalog.fitting import Fitting
 from sfumato.server.wire.pg_catalog.folds import Fold
@@ -31,8 +31,8 @@ from sfumato.server.wire.sqlstates import WireError
 
 _SCHEMAS = ("pg_catalog", "information_schema")
 _SIGNS = {"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
-_ORDERED = (
-    INTEGERS | NAMED | {oids.FLOAT4, oids.FLOAT8},
+_ORDERED_TYPES = (
+    INTEGERS | NAMED_OID_TYPES | {oids.FLOAT4, oids.FLOAT8},
     TEXTS,
     frozenset({oids.BOOL}),
     frozenset({oids.DATE}),
@@ -43,7 +43,7 @@ _ORDERED = (
 
 def is_ordered(*parts: Compiled) -> bool:
     """Whether SQLite itself compares these values as PostgreSQL does."""
-    return any(all(part.oid in kind for part in parts) for kind in _ORDERED)
+    return any(all(part.oid in kind for part in parts) for kind in _ORDERED_TYPES)
 
 
 def _chain(node: exp.Expr, is_part: Callable[[exp.Expr], bool]) -> tuple[exp.Expr, list[exp.Expr]]:
@@ -112,11 +112,11 @@ class Expressions:
             result: Compiled = reader(node, scope)
             return result
         if name in COMPARISONS:
-            return self._compared(name, node.this, node.expression, scope)
+            return self._comparison(name, node.this, node.expression, scope)
         if name in ARITHMETIC:
             return self._arithmetic(node, scope)
         if name in BARE:
-            return self._called(BARE[name], [], scope)
+            return self._call(BARE[name], [], scope)
         raise refused(node)
 
     # ── values ──
@@ -153,7 +153,7 @@ class Expressions:
         if found is not None:
             return Compiled(found.oid, found.sql)
         if not owner and name in self.forms and self.forms[name].session:
-            return self._called(name, [], scope)  # CURRENT_SCHEMA and the like, without brackets
+            return self._call(name, [], scope)  # CURRENT_SCHEMA and the like, without brackets
         if not owner and any(field.table == name for field in scope.fields):
             return self.calls.constant(None, oids.TEXT)  # a whole row, which nothing here shows
         shown = f"{owner}.{name}" if owner else name
@@ -224,15 +224,15 @@ class Expressions:
         inner = self.fit(self.read(node.this, scope), oids.BOOL)
         return self._condition(f"NOT {inner.sql}", inner)
 
-    def _compared(self, name: str, left: exp.Expr, right: exp.Expr, scope: ColumnScope) -> Compiled:
+    def _comparison(self, name: str, left: exp.Expr, right: exp.Expr, scope: ColumnScope) -> Compiled:
         if isinstance(right, exp.Anonymous) and str(right.this).upper() in ("ALL", "SOME") and right.expressions:
             kind = exp.All if str(right.this).upper() == "ALL" else exp.Any
             right = kind(this=right.expressions[0])
         if isinstance(right, exp.Any | exp.All):
-            return self._quantified(name, left, right, scope)
+            return self._quantified_comparison(name, left, right, scope)
         if isinstance(left, exp.Any | exp.All):
             turned = {"LT": "GT", "GT": "LT", "LTE": "GTE", "GTE": "LTE"}.get(name, name)
-            return self._quantified(turned, right, left, scope)
+            return self._quantified_comparison(turned, right, left, scope)
         first, second = self.alike([self.read(left, scope), self.read(right, scope)])
         return self._compare(name, first, second)
 
@@ -240,13 +240,13 @@ class Expressions:
         if is_ordered(first, second):
             return self._condition(f"{first.sql} {_SIGNS[name]} {second.sql}", first, second)
         compare = COMPARISONS[name]
-        return self.calls.add(lambda _run, one, other: compare(one, other), oids.BOOL, [first, second], _SIGNS[name])
+        return self.calls.add(lambda _run, left, other: compare(left, other), oids.BOOL, [first, second], _SIGNS[name])
 
-    def _quantified(self, name: str, left: exp.Expr, right: exp.Expr, scope: ColumnScope) -> Compiled:
+    def _quantified_comparison(self, name: str, left: exp.Expr, right: exp.Expr, scope: ColumnScope) -> Compiled:
         value = self.read(left, scope)
         inner = right.this.unnest() if isinstance(right.this, exp.Paren) else right.this
         if isinstance(inner, exp.Query):
-            values = self._listed(inner, scope)
+            values = self._list_items(inner, scope)
         else:
             values = self.fit(self.read(inner, scope), array_of(value.oid))
         value = self.fit(value, oids.ELEMENTS.get(values.oid, oids.TEXT))
@@ -278,8 +278,8 @@ class Expressions:
         return self._condition(f"{inner.sql} {'IS NOT' if negated else 'IS'} {wanted}", inner)
 
     def _between(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
-        low = self._compared("LTE", node.args["low"], node.this, scope)
-        high = self._compared("LTE", node.this, node.args["high"], scope)
+        low = self._comparison("LTE", node.args["low"], node.this, scope)
+        high = self._comparison("LTE", node.this, node.args["high"], scope)
         return self._condition(f"{low.sql} AND {high.sql}", low, high)
 
     def _in(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
@@ -299,21 +299,21 @@ class Expressions:
         if len(inner.columns) == 1 and is_ordered(value, Compiled(inner.columns[0][1], "")):
             return Compiled(oids.BOOL, f"({value.sql} IN ({inner.sql}))")
         listed = self._list_of(inner)
-        return self.calls.add(lambda _run, one, values: member(one, values), oids.BOOL, [value, listed], "IN")
+        return self.calls.add(lambda _run, item, values: member(item, values), oids.BOOL, [value, listed], "IN")
 
     def _like(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
-        return self._matched(like, False, node, scope)
+        return self._pattern_match(like, False, node, scope)
 
     def _ilike(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
-        return self._matched(like, True, node, scope)
+        return self._pattern_match(like, True, node, scope)
 
     def _regexplike(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
-        return self._matched(matches, False, node, scope)
+        return self._pattern_match(matches, False, node, scope)
 
     def _regexpilike(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
-        return self._matched(matches, True, node, scope)
+        return self._pattern_match(matches, True, node, scope)
 
-    def _matched(
+    def _pattern_match(
         self, match: Callable[..., Any], ignore: bool, node: exp.Expr, scope: ColumnScope, *more: str
     ) -> Compiled:
         value, pattern = self.read(node.this, scope), self.fit(self.read(node.expression, scope), oids.TEXT)
@@ -329,7 +329,7 @@ class Expressions:
         inner, escape = node.this, node.expression
         if not isinstance(inner, exp.Like | exp.ILike) or not isinstance(escape, exp.Literal) or len(escape.name) > 1:
             raise refused(node)
-        return self._matched(like, isinstance(inner, exp.ILike), inner, scope, escape.name)
+        return self._pattern_match(like, isinstance(inner, exp.ILike), inner, scope, escape.name)
 
     def _operator(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         symbol = str(node.args["operator"]).split(".")[-1].strip()
@@ -347,7 +347,7 @@ class Expressions:
 
         def contains(run: Execution, whole: Any, part: Any) -> bool:
             run.spend(len(whole) * weight(part))
-            return all(one in whole for one in part)
+            return all(item in whole for item in part)
 
         return self.calls.add(contains, oids.BOOL, [first, second], "@>", strict=True)
 
@@ -378,7 +378,7 @@ class Expressions:
         read = [self.read(part, scope) for part in (first, *(operation.expression for operation in rest))]
         oid = next((part.oid for part in read if is_array(part.oid)), oids.TEXT)
         if not is_array(oid):
-            read = [self.fit(part, oids.TEXT) if part.oid in TEXTS | NAMED else part for part in read]
+            read = [self.fit(part, oids.TEXT) if part.oid in TEXTS | NAMED_OID_TYPES else part for part in read]
         made, *others = read
         for at in range(0, len(others), MAX_ARGUMENTS - 1):
             parts = [made, *others[at : at + MAX_ARGUMENTS - 1]]
@@ -389,7 +389,7 @@ class Expressions:
         whens = []
         for branch in node.args["ifs"]:
             if node.this is not None:
-                whens.append(self._compared("EQ", node.this, branch.this, scope))
+                whens.append(self._comparison("EQ", node.this, branch.this, scope))
             else:
                 whens.append(self.fit(self.read(branch.this, scope), oids.BOOL))
         results = [self.read(branch.args.get("true"), scope) for branch in node.args["ifs"]]
@@ -417,29 +417,29 @@ class Expressions:
 
     def _substring(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         parts = [node.this, node.args.get("start"), node.args.get("length")]
-        return self._called("substring", [part for part in parts if part is not None], scope)
+        return self._call("substring", [part for part in parts if part is not None], scope)
 
     def _strposition(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
-        return self._called("strpos", [node.this, node.args["substr"]], scope)
+        return self._call("strpos", [node.this, node.args["substr"]], scope)
 
     def _trim(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "").upper(), "btrim")
         more = node.args.get("expression")
-        return self._called(name, [node.this, *([more] if more is not None else [])], scope)
+        return self._call(name, [node.this, *([more] if more is not None else [])], scope)
 
     # ── functions and queries ──
 
     def _anonymous(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         name = str(node.this.this if isinstance(node.this, exp.Expr) else node.this).lower()
         if name == "array" and len(node.expressions) == 1:
-            return self._listed(node.expressions[0], scope)
+            return self._list_items(node.expressions[0], scope)
         if name in ("coalesce", "ifnull", "nullif", "greatest", "least"):
             return self._chosen(name, [self.read(part, scope) for part in node.expressions])
         if name == "pg_typeof" and len(node.expressions) == 1:
             return self.calls.constant(self.read(node.expressions[0], scope).oid, oids.REGTYPE)
         if name == "row_to_json" and node.expressions:
             return row_object(node.expressions[0], scope, self.calls, self.forms["json_build_object"])
-        return self._called(name, list(node.expressions), scope)
+        return self._call(name, list(node.expressions), scope)
 
     def _coalesce(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         return self._chosen("coalesce", [self.read(part, scope) for part in (node.this, *node.expressions)])
@@ -460,7 +460,7 @@ class Expressions:
 
         return self.calls.add(choose, parts[0].oid, parts, name)
 
-    def _called(self, name: str, arguments: list[exp.Expr], scope: ColumnScope) -> Compiled:
+    def _call(self, name: str, arguments: list[exp.Expr], scope: ColumnScope) -> Compiled:
         form = self.forms.get(name)
         if form is None:
             raise WireError("42883", f"function {name[:63]} does not exist here")
@@ -476,18 +476,18 @@ class Expressions:
         oid = query.columns[0][1]
         if query.has_one_row:
             return Compiled(oid, f"({query.sql})" if len(query.columns) == 1 else f"({select('c1', f'({query.sql})')})")
-        return Compiled(oid, self._folded("single_value", query))
+        return Compiled(oid, self._fold_query("single_value", query))
 
     def _select(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         return self._subquery(exp.Subquery(this=node), scope)
 
-    def _listed(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
+    def _list_items(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         return self._list_of(self.subquery(node, scope))
 
     def _list_of(self, query: Nested) -> Compiled:
         empty = self.calls.constant([], oids.TEXT)
-        return Compiled(array_of(query.columns[0][1]), f"coalesce({self._folded('array_agg', query)}, {empty.sql})")
+        return Compiled(array_of(query.columns[0][1]), f"coalesce({self._fold_query('array_agg', query)}, {empty.sql})")
 
-    def _folded(self, name: str, query: Nested) -> str:
+    def _fold_query(self, name: str, query: Nested) -> str:
         number = self.calls.number(Fold(name, 1), (query.columns[0][1],))
         return f"({select(f'fold({number}, c1)', f'({query.sql})')})"

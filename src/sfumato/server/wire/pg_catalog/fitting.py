@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from sfumato.server.wire import oids
 from sfumato.server.wire.pg_catalog.calls import Calls
-from sfumato.server.wire.pg_catalog.casting import INTEGERS, NAMED, TEXTS, cast_value
+from sfumato.server.wire.pg_catalog.casting import INTEGERS, NAMED_OID_TYPES, TEXTS, cast_value
 from sfumato.server.wire.pg_catalog.compiled import Compiled, InferredTypes
 from sfumato.server.wire.pg_catalog.relations import VirtualCatalog
 
@@ -26,8 +26,11 @@ class Fitting:
         if telling in (oids.INT2, oids.INT4) and any(part.oid == oids.INT8 for part in parts):
             telling = oids.INT8
         fitted = [self.fit(part, telling) if part.oid == oids.UNKNOWN else part for part in parts]
-        if telling in NAMED or any(part.oid in NAMED for part in fitted):
-            fitted = [self.cast(part, telling) if part.oid in TEXTS and telling in NAMED else part for part in fitted]
+        if telling in NAMED_OID_TYPES or any(part.oid in NAMED_OID_TYPES for part in fitted):
+            fitted = [
+                self.cast(part, telling) if part.oid in TEXTS and telling in NAMED_OID_TYPES else part
+                for part in fitted
+            ]
         return fitted
 
     def fit(self, part: Compiled, oid: int) -> Compiled:
@@ -37,7 +40,7 @@ class Fitting:
             return replace(part, oid=oid, parameter=None)
         if part.literal is not None:
             return self.cast(part, oid)
-        if part.oid in NAMED and oid == oids.TEXT:
+        if part.oid in NAMED_OID_TYPES and oid == oids.TEXT:
             return self.cast(part, oid)
         return replace(part, oid=oid) if part.oid == oids.UNKNOWN else part
 
@@ -48,17 +51,17 @@ class Fitting:
     def cast(self, part: Compiled, oid: int) -> Compiled:
         """Return a part as another type."""
         if part.parameter is not None:
-            learned = oids.TEXT if oid in NAMED else oid
+            learned = oids.TEXT if oid in NAMED_OID_TYPES else oid
             self.learned.types[part.parameter] = learned
             part = replace(part, oid=learned, parameter=None)
         source, shadow = part.oid, self.shadow
         if source == oid:
             return part
-        if source in NAMED and oid not in INTEGERS | NAMED:
+        if source in NAMED_OID_TYPES and oid not in INTEGERS | NAMED_OID_TYPES:
             return self.calls.add(lambda _run, value: shadow.name(source, value), oid, [part], strict=True)
-        if part.literal is not None and oid not in NAMED:
+        if part.literal is not None and oid not in NAMED_OID_TYPES:
             return self.calls.constant(cast_value(part.literal, source, oid, shadow.number), oid)
-        whole = INTEGERS | NAMED
+        whole = INTEGERS | NAMED_OID_TYPES
         if (source in whole and oid in whole) or (source in TEXTS and oid in _UNBOUNDED_TEXTS):
             return replace(part, oid=oid, literal=None)
         return self.calls.add(lambda _run, value: cast_value(value, source, oid, shadow.number), oid, [part])

@@ -28,8 +28,8 @@ class Fold:
             raise WireError("21000", "more than one row returned by a subquery used as an expression")
         if self.name == "rows":
             return [list(row) for row in rows]
-        for place, descending in reversed([*enumerate(self.descending, self.width)]):
-            rows = _sorted(rows, [row[place] for row in run.each(rows)], descending, run)
+        for index, descending in reversed([*enumerate(self.descending, self.width)]):
+            rows = _sort(rows, [row[index] for row in run.each(rows)], descending, run)
         values = [row[0] for row in run.each(rows)]
         if self.distinct:
             values = list(dict.fromkeys(tuple(value) if isinstance(value, list) else value for value in values))
@@ -53,7 +53,7 @@ class Fold:
         return joined_texts(str(separator or ""), texts)
 
 
-def _sorted(items: Sequence[T], values: list[Any], descending: bool, run: Execution) -> list[T]:
+def _sort(items: Sequence[T], values: list[Any], descending: bool, run: Execution) -> list[T]:
     """Return items in the order of their values; each value is compared at most log n times."""
     run.spend(sum(map(weight, values)) * len(values).bit_length())
     run.room(len(values), 2)

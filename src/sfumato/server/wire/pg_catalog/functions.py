@@ -9,14 +9,14 @@ from decimal import Decimal
 from typing import Any
 
 from sfumato.server.wire import oids
-from sfumato.server.wire.pg_catalog.compiled import LONGEST_TEXT, Execution, text_too_long
+from sfumato.server.wire.pg_catalog.compiled import MAX_TEXT_CHARS, Execution, text_too_long
 from sfumato.server.wire.pg_catalog.relations import VirtualCatalog
 from sfumato.server.wire.settings import SERVER_VERSION
 from sfumato.server.wire.sqlstates import WireError
 from sfumato.server.wire.values import text_of
 
 VERSION = f"PostgreSQL {SERVER_VERSION}: a differentially private database that speaks PostgreSQL's protocol"
-MOST_ITEMS = 100_000
+MAX_ARRAY_ITEMS = 100_000
 """So many items a list may have."""
 _NUMBERS = (int, float, Decimal)
 _PLAIN = re.compile(r"[a-z_][a-z0-9_$]*", re.ASCII)
@@ -64,11 +64,11 @@ def joined_texts(separator: str, texts: Sequence[str]) -> str:
 
 
 def _check_length(length: int) -> None:
-    if length > LONGEST_TEXT:
+    if length > MAX_TEXT_CHARS:
         raise text_too_long()
 
 
-def _replaced(run: Execution, text: str, old: str, new: str) -> str:
+def _replace(run: Execution, text: str, old: str, new: str) -> str:
     if not old:
         return text
     count = text.count(old)
@@ -160,11 +160,11 @@ def _format(_: Execution, pattern: str | None, *parts: Any) -> str | None:
             raise WireError("22023", "unrecognized format() type specifier")
         if not rest:
             raise WireError("22023", "too few arguments for format()")
-        made.append(_directed(piece, rest.pop(0)))
+        made.append(_format_directive(piece, rest.pop(0)))
     return joined_texts("", made)
 
 
-def _directed(directive: str, value: Any) -> str:
+def _format_directive(directive: str, value: Any) -> str:
     if value is None:
         if directive == "I":
             raise WireError("22004", "null values cannot be formatted as an SQL identifier")
@@ -190,7 +190,7 @@ def _substring(_: Execution, text: str, start: int = 1, length: int | None = Non
     return text[max(start - 1, 0) : end]
 
 
-def _trimmed(strip: Callable[[str, str], str]) -> Callable[..., str]:
+def _trim_function(strip: Callable[[str, str], str]) -> Callable[..., str]:
     def trimmed(run: Execution, text: str, chars: str = " ") -> str:
         distinct = "".join(set(chars))  # each letter of the text is looked up among them
         run.spend(len(chars) + len(text) * len(distinct) // 16)
@@ -200,7 +200,7 @@ def _trimmed(strip: Callable[[str, str], str]) -> Callable[..., str]:
 
 
 def _mod(_: Execution, value: Any, by: Any) -> Any:
-    if any(not isinstance(one, _NUMBERS) for one in (value, by)):
+    if any(not isinstance(argument, _NUMBERS) for argument in (value, by)):
         raise TypeError  # Python would format a text
     return value % by if by else None
 
@@ -215,14 +215,14 @@ _TEXTS = {
     "length": Builtin(oids.INT4, lambda _, text: len(text)),
     "char_length": Builtin(oids.INT4, lambda _, text: len(text)),
     "octet_length": Builtin(oids.INT4, lambda _, text: len(text.encode())),
-    "replace": Builtin(oids.TEXT, _replaced),
+    "replace": Builtin(oids.TEXT, _replace),
     "concat": Builtin(oids.TEXT, lambda run, *parts: _concat_ws(run, "", *parts), strict=False),
     "concat_ws": Builtin(oids.TEXT, _concat_ws, strict=False),
     "format": Builtin(oids.TEXT, _format, strict=False),
-    "btrim": Builtin(oids.TEXT, _trimmed(str.strip)),
-    "trim": Builtin(oids.TEXT, _trimmed(str.strip)),
-    "ltrim": Builtin(oids.TEXT, _trimmed(str.lstrip)),
-    "rtrim": Builtin(oids.TEXT, _trimmed(str.rstrip)),
+    "btrim": Builtin(oids.TEXT, _trim_function(str.strip)),
+    "trim": Builtin(oids.TEXT, _trim_function(str.strip)),
+    "ltrim": Builtin(oids.TEXT, _trim_function(str.lstrip)),
+    "rtrim": Builtin(oids.TEXT, _trim_function(str.rstrip)),
     "split_part": Builtin(oids.TEXT, _split_part),
     "substring": Builtin(oids.TEXT, _substring),
     "substr": Builtin(oids.TEXT, _substring),
@@ -265,7 +265,7 @@ def _array_to_string(_: Execution, values: Any, separator: str, null: str | None
         return None
     if not isinstance(values, list):
         raise TypeError
-    texts = [null if one is None else _as_text(one) for one in values]
+    texts = [null if item is None else _as_text(item) for item in values]
     return joined_texts(separator, [text for text in texts if text is not None])
 
 
@@ -301,10 +301,10 @@ _ARRAYS = {
     "array_lower": Builtin(oids.INT4, lambda _, values, dimension=1: 1 if values and dimension == 1 else None),
     "array_ndims": Builtin(oids.INT4, lambda _, values: 1 if values else None),
     "cardinality": Builtin(oids.INT4, lambda _, values: len(values)),
-    "array_position": Builtin(oids.INT4, lambda _, values, one: values.index(one) + 1 if one in values else None),
-    "array_append": Builtin(0, lambda _, values, one: [*(values or [])[:MOST_ITEMS], one], strict=False),
-    "array_cat": Builtin(0, lambda _, one, other: [*(one or []), *(other or [])][:MOST_ITEMS], strict=False),
-    "array_remove": Builtin(0, lambda _, values, one: [value for value in values if value != one]),
+    "array_position": Builtin(oids.INT4, lambda _, values, item: values.index(item) + 1 if item in values else None),
+    "array_append": Builtin(0, lambda _, values, item: [*(values or [])[:MAX_ARRAY_ITEMS], item], strict=False),
+    "array_cat": Builtin(0, lambda _, first, other: [*(first or []), *(other or [])][:MAX_ARRAY_ITEMS], strict=False),
+    "array_remove": Builtin(0, lambda _, values, item: [value for value in values if value != item]),
 }
 
 

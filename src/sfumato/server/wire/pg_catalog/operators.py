@@ -8,11 +8,11 @@ from functools import lru_cache
 from typing import Any
 
 from sfumato.server.wire.pg_catalog.compiled import Execution
-from sfumato.server.wire.pg_catalog.functions import MOST_ITEMS, limited
+from sfumato.server.wire.pg_catalog.functions import MAX_ARRAY_ITEMS, limited
 from sfumato.server.wire.sqlstates import WireError
 from sfumato.server.wire.values import text_of
 
-_LONGEST_PATTERN = 500
+_MAX_PATTERN_CHARS = 500
 _MAX_SEARCH_STEPS = 500_000
 
 Binary = Callable[[Any, Any], Any]
@@ -27,7 +27,7 @@ def null_safe(operator: Binary) -> Binary:
     return safe
 
 
-def _ordered(compare: Callable[[Any, Any], bool]) -> Binary:
+def _order_operator(compare: Callable[[Any, Any], bool]) -> Binary:
     def ordered(left: Any, right: Any) -> bool:
         if isinstance(left, str) != isinstance(right, str):
             left, right = _text(left), _text(right)
@@ -41,16 +41,16 @@ def _text(value: Any) -> str:
 
 
 COMPARISONS: dict[str, Binary] = {
-    "EQ": _ordered(lambda left, right: left == right),
-    "NEQ": _ordered(lambda left, right: left != right),
-    "LT": _ordered(lambda left, right: left < right),
-    "LTE": _ordered(lambda left, right: left <= right),
-    "GT": _ordered(lambda left, right: left > right),
-    "GTE": _ordered(lambda left, right: left >= right),
+    "EQ": _order_operator(lambda left, right: left == right),
+    "NEQ": _order_operator(lambda left, right: left != right),
+    "LT": _order_operator(lambda left, right: left < right),
+    "LTE": _order_operator(lambda left, right: left <= right),
+    "GT": _order_operator(lambda left, right: left > right),
+    "GTE": _order_operator(lambda left, right: left >= right),
 }
 
 
-def _divided(left: Any, right: Any) -> Any:
+def _divide(left: Any, right: Any) -> Any:
     if not right:
         return None
     if isinstance(left, int) and isinstance(right, int):
@@ -62,7 +62,7 @@ _OPERANDS = (int, float, Decimal, date, timedelta)
 _MAX_EXPONENT = 1000
 
 
-def _bounded(operator: Binary) -> Binary:
+def _bound_operator(operator: Binary) -> Binary:
     """Return arithmetic on numbers and moments alone: Python would repeat and format texts by the same signs."""
 
     def bounded(left: Any, right: Any) -> Any:
@@ -84,21 +84,21 @@ def _bounded(operator: Binary) -> Binary:
 
 
 ARITHMETIC: dict[str, Binary] = {
-    "Add": _bounded(lambda left, right: left + right),
-    "Sub": _bounded(lambda left, right: left - right),
-    "Mul": _bounded(lambda left, right: left * right),
-    "Div": _bounded(_divided),
-    "Mod": _bounded(lambda left, right: left % right if right else None),
-    "BitwiseAnd": _bounded(lambda left, right: left & right),
-    "BitwiseOr": _bounded(lambda left, right: left | right),
+    "Add": _bound_operator(lambda left, right: left + right),
+    "Sub": _bound_operator(lambda left, right: left - right),
+    "Mul": _bound_operator(lambda left, right: left * right),
+    "Div": _bound_operator(_divide),
+    "Mod": _bound_operator(lambda left, right: left % right if right else None),
+    "BitwiseAnd": _bound_operator(lambda left, right: left & right),
+    "BitwiseOr": _bound_operator(lambda left, right: left | right),
 }
 
 
 def joined(left: Any, right: Any) -> Any:
     """|| of texts, or of lists."""
     if isinstance(left, list) or isinstance(right, list):
-        parts = [one if isinstance(one, list) else [] if one is None else [one] for one in (left, right)]
-        if len(parts[0]) + len(parts[1]) > MOST_ITEMS:
+        parts = [side if isinstance(side, list) else [] if side is None else [side] for side in (left, right)]
+        if len(parts[0]) + len(parts[1]) > MAX_ARRAY_ITEMS:
             raise WireError("54000", "A list has grown too long.")
         return parts[0] + parts[1]
     return None if left is None or right is None else limited(_text(left) + _text(right))
@@ -107,8 +107,8 @@ def joined(left: Any, right: Any) -> Any:
 def member(value: Any, values: list[Any], compare: Binary = COMPARISONS["EQ"]) -> Any:
     """IN and = ANY: true where one is equal, NULL where one might be."""
     unknown = False
-    for one in values:
-        equal = compare(value, one)
+    for item in values:
+        equal = compare(value, item)
         if equal:
             return True
         unknown = unknown or equal is None
@@ -118,8 +118,8 @@ def member(value: Any, values: list[Any], compare: Binary = COMPARISONS["EQ"]) -
 def every(value: Any, values: list[Any], compare: Binary) -> Any:
     """<> ALL and the like."""
     unknown = False
-    for one in values:
-        holds = compare(value, one)
+    for item in values:
+        holds = compare(value, item)
         if holds is False:
             return False
         unknown = unknown or holds is None
@@ -142,17 +142,17 @@ def like_parts(pattern: str, escape: str) -> list[list[str | None]]:
 
 def _fits(text: str, part: list[str | None], at: int, run: Execution) -> bool:
     run.spend(1 + len(part))
-    return all(letter is None or text[at + place] == letter for place, letter in enumerate(part))
+    return all(letter is None or text[at + index] == letter for index, letter in enumerate(part))
 
 
-def _place(text: str, part: list[str | None], at: int, end: int, run: Execution) -> int | None:
+def _find_part(text: str, part: list[str | None], at: int, end: int, run: Execution) -> int | None:
     """Return the first place of a part between `at` and `end`; a part without _ is found in linear time."""
     if None not in part:
         wanted = "".join(letter for letter in part if letter is not None)
         run.spend(1 + len(part) + (end - at) // 16)
         found = text.find(wanted, at, end)
         return None if found < 0 else found
-    return next((place for place in range(at, end - len(part) + 1) if _fits(text, part, place, run)), None)
+    return next((index for index in range(at, end - len(part) + 1) if _fits(text, part, index, run)), None)
 
 
 def is_like(text: str, pattern: str, escape: str, run: Execution) -> bool:
@@ -166,7 +166,7 @@ def is_like(text: str, pattern: str, escape: str, run: Execution) -> bool:
     if end < at or not _fits(text, first, 0, run) or not _fits(text, last, end, run):
         return False
     for part in parts[1:-1]:
-        found = _place(text, part, at, end, run)
+        found = _find_part(text, part, at, end, run)
         if found is None:
             return False
         at = found + len(part)
@@ -176,7 +176,7 @@ def is_like(text: str, pattern: str, escape: str, run: Execution) -> bool:
 @lru_cache(256)
 def regular_pattern(pattern: str, ignore_case: bool) -> re.Pattern[str]:
     """Return a regular expression of the few that clients send: names, alternatives, anchors, .* and no more."""
-    if len(pattern) > _LONGEST_PATTERN or not _is_simple(pattern):
+    if len(pattern) > _MAX_PATTERN_CHARS or not _is_simple(pattern):
         raise WireError(
             "0A000", "This regular expression is not supported here.", "Some take very long on some texts.", "Use LIKE."
         )

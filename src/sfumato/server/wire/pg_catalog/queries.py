@@ -85,12 +85,12 @@ class Queries:
         match node:
             case exp.Subquery():
                 inner = self.read(node.this, parent)
-                return self._ordered(node, inner, parent) if _is_cut(node) else inner
+                return self._order_by(node, inner, parent) if _is_cut(node) else inner
             case exp.Select():
                 return self._select(node, parent)
             case exp.SetOperation():
-                combined = self._combined(node, parent)
-                return self._ordered(node, combined, parent) if _is_cut(node) else combined
+                combined = self._combine(node, parent)
+                return self._order_by(node, combined, parent) if _is_cut(node) else combined
             case exp.Values():
                 return self._values(node, parent)
             case exp.Table() | exp.Paren():
@@ -110,7 +110,7 @@ class Queries:
             if clause.args.get("recursive") and isinstance(definition.this, exp.SetOperation):
                 plan = self._recursive(definition.this, parent, identifier(alias.this), names, name)
             else:
-                plan = _renamed(self.read(definition.this, parent), names)
+                plan = _rename_columns(self.read(definition.this, parent), names)
             self.shared = {
                 **self.shared, identifier(alias.this): SharedQuery(name, plan.columns, self._reads - before + 1)
             }  # fmt: skip
@@ -119,7 +119,7 @@ class Queries:
         return f"WITH {'RECURSIVE ' if clause.args.get('recursive') else ''}{', '.join(parts)}"
 
     def _recursive(self, node: exp.Expr, parent: ColumnScope | None, own: str, names: list[str], name: str) -> Plan:
-        first, before = _renamed(self.read(node.this, parent), names), self.shared
+        first, before = _rename_columns(self.read(node.this, parent), names), self.shared
         self.shared = {**self.shared, own: SharedQuery(name, first.columns, 1)}
         again = self.read(node.expression, parent)
         self.shared = before
@@ -229,7 +229,7 @@ class Queries:
 
     # ── UNION and what follows it, VALUES ──
 
-    def _combined(self, node: exp.Expr, parent: ColumnScope | None) -> Plan:
+    def _combine(self, node: exp.Expr, parent: ColumnScope | None) -> Plan:
         left, right = self.read(node.this, parent), self.read(node.expression, parent)
         if len(left.columns) != len(right.columns):
             raise WireError("42601", "each UNION query must have the same number of columns")
@@ -246,7 +246,7 @@ class Queries:
         ]
         return Plan(columns, f" {kind}{'' if distinct else ' ALL'} ".join(sides))
 
-    def _ordered(self, node: exp.Expr, plan: Plan, parent: ColumnScope | None) -> Plan:
+    def _order_by(self, node: exp.Expr, plan: Plan, parent: ColumnScope | None) -> Plan:
         listed = [(name, Compiled(oid, f"c{at}")) for at, (name, oid) in enumerate(plan.columns, 1)]
         scope = ColumnScope(tuple(ScopeColumn("", name, value.oid, value.sql) for name, value in listed), parent)
         order = self._order(node, [CatalogueItem(*item) for item in listed], scope)
@@ -281,7 +281,7 @@ def _chosen(node: exp.Expr, items: list[CatalogueItem]) -> int | None:
     return None
 
 
-def _renamed(plan: Plan, names: list[str]) -> Plan:
+def _rename_columns(plan: Plan, names: list[str]) -> Plan:
     columns = tuple((names[at] if at < len(names) else name, oid) for at, (name, oid) in enumerate(plan.columns))
     return replace(plan, columns=columns)
 

@@ -117,7 +117,7 @@ class VirtualCatalog:
             if schema in ("", "public") and last in self.tables:
                 return self.tables[last]
             schemas = (schema,) if schema else ("pg_catalog", "information_schema")
-            return next((number for one in schemas if (number := _numbers().get((one, last))) is not None), None)
+            return next((number for path in schemas if (number := _numbers().get((path, last))) is not None), None)
         if kind == oids.REGTYPE:
             return self._type(" ".join(name.lower().split()).removeprefix("pg_catalog."))
         if kind == oids.REGNAMESPACE:
@@ -175,7 +175,7 @@ def _split(text: str) -> list[tuple[str | None, str]]:
     return found
 
 
-def make_shadow(policy: Policy, columns: Mapping[str, Mapping[str, str]], user: str) -> VirtualCatalog:
+def make_virtual_catalog(policy: Policy, columns: Mapping[str, Mapping[str, str]], user: str) -> VirtualCatalog:
     """Return the catalogue that an analyst sees; `columns` are those of every table, with the types of the algebra."""
     tables = {name: _FIRST_TABLE + at for at, name in enumerate(sorted(columns))}
     made = _Contents(policy, columns, tables, user)
@@ -272,11 +272,11 @@ class _Contents:
             if table is None:
                 continue
             found[number, 0] = _about_table(table)
-            for place, column in enumerate(self._columns[name], 1):
+            for index, column in enumerate(self._columns[name], 1):
                 declared = table.column(column)
                 words = _about_column(table, declared) if declared is not None else "true in made-up rows of a preview"
                 if words:
-                    found[number, place] = words
+                    found[number, index] = words
         return found
 
     def _namespaces(self) -> _Rows:
@@ -288,7 +288,7 @@ class _Contents:
         row |= {"dattablespace": 1663, "datcollate": "C", "datctype": "C"}
         own = (self._policy.name, DATABASE, False)
         listing = [(name, at, name == "template1") for at, name in enumerate(LISTING_DATABASES, 4)]
-        named = [own, *(one for one in listing if one[0] != own[0])]
+        named = [own, *(entry for entry in listing if entry[0] != own[0])]
         return [{**row, "oid": oid, "datname": name, "datistemplate": template} for name, oid, template in named]
 
     def _roles(self) -> _Rows:
@@ -334,8 +334,8 @@ class _Contents:
     def _attributes(self) -> _Rows:
         rows = []
         for name, number in self._tables.items():
-            for place, (column, type) in enumerate(self._columns[name].items(), 1):
-                rows.append(attribute(number, column, place, oids.OID_OF[Type(type)]))
+            for index, (column, type) in enumerate(self._columns[name].items(), 1):
+                rows.append(attribute(number, column, index, oids.OID_OF[Type(type)]))
         return rows
 
     def _types(self) -> _Rows:
@@ -366,8 +366,8 @@ class _Contents:
     def _description_rows(self) -> _Rows:
         class_oid = 10_000 + list(relations()).index(("pg_catalog", "pg_class"))
         return [
-            {"objoid": table, "classoid": class_oid, "objsubid": place, "description": words}
-            for (table, place), words in self.descriptions().items()
+            {"objoid": table, "classoid": class_oid, "objsubid": number, "description": words}
+            for (table, number), words in self.descriptions().items()
         ]
 
     def _table_rows(self) -> _Rows:
@@ -384,8 +384,8 @@ class _Contents:
         rows = []
         for table, columns in self._columns.items():
             where = {"table_catalog": self._policy.name, "table_schema": "public", "table_name": table}
-            for place, (column, type) in enumerate(columns.items(), 1):
-                rows.append(information_column(where, column, place, oids.OID_OF[Type(type)]))
+            for index, (column, type) in enumerate(columns.items(), 1):
+                rows.append(information_column(where, column, index, oids.OID_OF[Type(type)]))
         return rows
 
     def _schemata(self) -> _Rows:

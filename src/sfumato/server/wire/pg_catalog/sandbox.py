@@ -70,10 +70,10 @@ class Sandbox:
                 self._rows: list[Row] = []
 
             def step(self, number: int, *values: Any) -> None:
-                self._call = sandbox._gathered(self._rows, number, values)
+                self._call = sandbox._gather(self._rows, number, values)
 
             def finalize(self) -> Any:
-                return None if self._call is None else sandbox._folded(self._call, self._rows)
+                return None if self._call is None else sandbox._fold_rows(self._call, self._rows)
 
         self._database.create_aggregate("fold", -1, Folding)
         self._database.set_authorizer(self._authorize)
@@ -99,7 +99,7 @@ class Sandbox:
                     for row in found:
                         yield tuple(self._values.decode(value, oid) for value, oid in zip(row, columns, strict=True))
             except sqlite3.Error as error:
-                raise self._error or _translated(str(error)) from None
+                raise self._error or _translate_message(str(error)) from None
             finally:
                 self._calls, self._run, self._values = (), None, self._stored
 
@@ -158,14 +158,14 @@ class Sandbox:
     def _call(self, number: int, *values: Any) -> Any:
         call = self._calls[number]
         try:
-            return self._computed(call, values)
+            return self._compute(call, values)
         except WireError as error:
             self._error = error
         except (TypeError, AttributeError, ValueError, ArithmeticError):
             self._error = WireError("42883", f"function {call.name[:63]} does not take these arguments")
         raise sqlite3.OperationalError
 
-    def _computed(self, call: PythonCall, values: Sequence[Any]) -> Any:
+    def _compute(self, call: PythonCall, values: Sequence[Any]) -> Any:
         run, held = self._run, self._values
         if run is None:
             raise AssertionError("a function runs in an execution")
@@ -178,7 +178,7 @@ class Sandbox:
             return None
         return held.encode(run.made(run.read(call.run(run, *read))))
 
-    def _gathered(self, rows: list[Row], number: int, values: Sequence[Any]) -> Fold:
+    def _gather(self, rows: list[Row], number: int, values: Sequence[Any]) -> Fold:
         call, run = self._calls[number], self._run
         if run is None or not isinstance(call.run, Fold):
             raise AssertionError("an aggregate runs in an execution")
@@ -194,7 +194,7 @@ class Sandbox:
             raise
         return call.run
 
-    def _folded(self, fold: Fold, rows: list[Row]) -> Any:
+    def _fold_rows(self, fold: Fold, rows: list[Row]) -> Any:
         run = self._run
         if run is None:
             raise AssertionError("an aggregate runs in an execution")
@@ -210,7 +210,7 @@ def table_name(key: tuple[str, str]) -> str:
     return f'"{key[0]}.{key[1]}"'
 
 
-def _translated(message: str) -> WireError:
+def _translate_message(message: str) -> WireError:
     """Return what SQLite refuses in the words of the protocol."""
     if message == "interrupted":
         return too_long()

@@ -134,7 +134,7 @@ class Sources:
     def _add(self, word: str, node: exp.Expr, join: exp.Expr | None, bracketed: bool = False) -> None:
         around = self.scope
         if bracketed or _is_bracketed(node):
-            sql, fields, needed = self._bracketed(node)
+            sql, fields, needed = self._join_in_brackets(node)
         else:
             sql, fields, needed = self._source(node, around)
         start = len(self._fields)
@@ -161,7 +161,7 @@ class Sources:
         self._fields = (*self._fields[:start], *hidden)
         return f"{left.sql} = {right.sql}"
 
-    def _bracketed(self, node: exp.Expr) -> tuple[str, _Fields, str]:
+    def _join_in_brackets(self, node: exp.Expr) -> tuple[str, _Fields, str]:
         """Return a join in brackets as one source, its columns under their own tables' names."""
         inner = Sources(self._queries, self._parent)
         first = node.copy()
@@ -181,12 +181,12 @@ class Sources:
             case exp.Lateral():
                 inner = node.this
                 if isinstance(inner, exp.Subquery):
-                    return self._derived(self._queries.read(inner.this, scope), scope, alias, names)
+                    return self._derived_table(self._queries.read(inner.this, scope), scope, alias, names)
                 return self._function(inner, scope, alias, names, False)
             case exp.Subquery():
-                return self._derived(self._queries.read(node.this, scope), scope, alias, names)
+                return self._derived_table(self._queries.read(node.this, scope), scope, alias, names)
             case exp.Values():
-                return self._derived(self._queries.read(_bare(node), scope), scope, alias, names)
+                return self._derived_table(self._queries.read(_bare(node), scope), scope, alias, names)
             case exp.Unnest():
                 ordinal = node.args.get("offset")
                 if isinstance(ordinal, exp.Identifier):
@@ -196,11 +196,13 @@ class Sources:
                 return self._table(node, scope, alias, names)
         raise refused(node)
 
-    def _derived(self, plan: Nested, scope: ColumnScope, alias: str, names: list[str]) -> tuple[str, _Fields, str]:
+    def _derived_table(
+        self, plan: Nested, scope: ColumnScope, alias: str, names: list[str]
+    ) -> tuple[str, _Fields, str]:
         name = self._queries.name()
         if not scope.is_read:
             fields = [(column, oid, f"{name}.c{at}") for at, (column, oid) in enumerate(plan.columns, 1)]
-            return f"({plan.sql}) AS {name}", _named(fields, alias, names), ""
+            return f"({plan.sql}) AS {name}", _named_fields(fields, alias, names), ""
         types = tuple(oid for _, oid in plan.columns)
         number = self._read.calls.number(Fold("rows", len(types)), types)
         listed = ", ".join(f"c{at}" for at in range(1, len(types) + 1))
@@ -208,9 +210,9 @@ class Sources:
         at = Compiled(oids.INT4, f"{name}.n")
 
         row = replace(self._read.calls.item(rows, at), oid=oids.ANYARRAY)
-        cells = [self._read.calls.item(row, self._read.calls.constant(place, oids.INT4)) for place in range(len(types))]
+        cells = [self._read.calls.item(row, self._read.calls.constant(index, oids.INT4)) for index in range(len(types))]
         fields = [(column, oid, cell.sql) for (column, oid), cell in zip(plan.columns, cells, strict=True)]
-        return self._numbers(name), _named(fields, alias, names), self._within([rows], name)
+        return self._numbers(name), _named_fields(fields, alias, names), self._within([rows], name)
 
     def _numbers(self, name: str) -> str:
         self._queries.used.add(NUMBERS)
@@ -230,7 +232,7 @@ class Sources:
             return made
         value = self._read.read(call, scope)
         array = oids.ARRAYS.get(value.oid, oids.ARRAYS[oids.TEXT])
-        return self._read.calls.add(lambda _run, one: [one], array, [value])
+        return self._read.calls.add(lambda _run, item: [item], array, [value])
 
     def _table(self, node: exp.Expr, scope: ColumnScope, alias: str, names: list[str]) -> tuple[str, _Fields, str]:
         if not isinstance(node.this, exp.Identifier):
@@ -242,14 +244,14 @@ class Sources:
         if shared is not None:
             self._queries.reads(shared.reads)
             fields = [(column, oid, f"{own}.c{at}") for at, (column, oid) in enumerate(shared.columns, 1)]
-            return f"{shared.name} AS {own}", _named(fields, alias or name, names), ""
+            return f"{shared.name} AS {own}", _named_fields(fields, alias or name, names), ""
         relation = relations().get((schema or "pg_catalog", name))
         if relation is None:
             raise WireError("42P01", f'relation "{f"{schema}.{name}" if schema else name}" does not exist'[:120])
         key = (relation.schema, relation.name)
         self._queries.used.add(key)
         fields = [(column, oid, f'{own}."{column}"') for column, oid in relation.columns]
-        found = _named(fields, alias or name, names)
+        found = _named_fields(fields, alias or name, names)
         if (_TABLE_OID, oids.OID) not in relation.columns:
             number = self._queries.shadow.number(oids.REGCLASS, f"{key[0]}.{key[1]}")
             sql = f"({own}.rowid * 0 + {number})"
@@ -265,23 +267,23 @@ class Sources:
             table = exp.Table(this=exp.to_identifier(_ROWS_OF[name]))
             return self._table(table, scope, alias or name, names)
         if name in LISTS:
-            return self._fixed(name, own, alias, names)
+            return self._fixed_rows(name, own, alias, names)
         several = name == "unnest" and len(call.expressions) > 1
         calls = [exp.Unnest(expressions=[array]) for array in call.expressions] if several else [call]
-        lists = [self._rows(one, scope) for one in calls]
+        lists = [self._rows(function, scope) for function in calls]
         items = [self._read.calls.item(made, Compiled(oids.INT4, f"{own}.n")) for made in lists]
         column = name if several else alias or name
         fields = [(column, item.oid, item.sql) for item in items]
         fields += [("ordinality", oids.INT8, f"({own}.n + 1)")] * ordinal
         source, within = self._numbers(own), self._within(lists, own)
         if scope.is_read:
-            return source, _named(fields, alias or name, names), within
+            return source, _named_fields(fields, alias or name, names), within
         shown = ", ".join(f"{sql} AS c{at}" for at, (_, _, sql) in enumerate(fields, 1))
         stored = select(shown, source, f" WHERE {within} LIMIT -1")  # SQLite stores what has a limit, and indexes it
         fields = [(column, oid, f"{own}.c{at}") for at, (column, oid, _) in enumerate(fields, 1)]
-        return f"({stored}) AS {own}", _named(fields, alias or name, names), ""
+        return f"({stored}) AS {own}", _named_fields(fields, alias or name, names), ""
 
-    def _fixed(self, name: str, own: str, alias: str, names: list[str]) -> tuple[str, _Fields, str]:
+    def _fixed_rows(self, name: str, own: str, alias: str, names: list[str]) -> tuple[str, _Fields, str]:
         columns, rows = LISTS[name]
         fields = [(column, oids.TEXT, f"{own}.column{at}") for at, column in enumerate(columns, 1)]
         cells = ", ".join(
@@ -289,10 +291,10 @@ class Sources:
             for row in rows or [(None,) * len(columns)]
         )
         sql = select("*", f"(VALUES {cells})", " WHERE 0" * (not rows))
-        return f"({sql}) AS {own}", _named(fields, alias, names), ""
+        return f"({sql}) AS {own}", _named_fields(fields, alias, names), ""
 
 
-def _named(columns: list[tuple[str, int, str]], alias: str, names: list[str]) -> _Fields:
+def _named_fields(columns: list[tuple[str, int, str]], alias: str, names: list[str]) -> _Fields:
     return tuple(
         ScopeColumn(alias, names[at] if at < len(names) else name, oid, sql)
         for at, (name, oid, sql) in enumerate(columns)

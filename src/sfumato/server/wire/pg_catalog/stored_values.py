@@ -32,7 +32,7 @@ class StoredValues:
             return value.isoformat() if not isinstance(value, datetime) else value.isoformat(sep=" ")
         key = (type(value), _hashable(value))
         name = self._shared._names.get(key) if self._shared is not None else None
-        return name or self._names.get(key) or self._named(key, value)
+        return name or self._names.get(key) or self._name_value(key, value)
 
     def decode(self, value: Any, oid: int) -> Any:
         """Return a value of a type as Python has it."""
@@ -49,7 +49,7 @@ class StoredValues:
             return self._shared._values[name]
         return self._values[name]
 
-    def _named(self, key: Any, value: Any) -> str:
+    def _name_value(self, key: Any, value: Any) -> str:
         prefix = (
             value[:_PREFIX_BYTES].encode()[:_PREFIX_BYTES].decode(errors="ignore") if isinstance(value, str) else ""
         )

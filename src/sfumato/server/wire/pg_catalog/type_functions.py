@@ -9,9 +9,9 @@ from sfumato.server.wire.pg_catalog.types import types
 ROLES = ("typinput", "typoutput", "typreceive", "typsend")
 _ENDINGS = dict(zip(ROLES, ("in", "out", "recv", "send"), strict=True))
 _FIRST_OID = 8000
-_KNOWN = {"array_in": 750, "array_out": 751, "array_recv": 2400, "array_send": 2401}
+_FUNCTION_OIDS = {"array_in": 750, "array_out": 751, "array_recv": 2400, "array_send": 2401}
 """Numbers of PostgreSQL by which clients tell arrays from other types."""
-_SEPARATED = frozenset(
+_TYPES_WITH_UNDERSCORE = frozenset(
     re.findall(
         r"\w+",
         "bit box cash cidr circle cstring date inet interval json jsonb jsonpath line lseg macaddr macaddr8 "
@@ -32,7 +32,7 @@ def function_names(type_name: str) -> dict[str, str]:
     stem = _STEMS.get(type_name, type_name)
     if type_name.startswith("_"):
         stem = "array"
-    mark = "_" if stem in _SEPARATED or stem == "array" else ""
+    mark = "_" if stem in _TYPES_WITH_UNDERSCORE or stem == "array" else ""
     return {role: f"{stem}{mark}{ending}" for role, ending in _ENDINGS.items()}
 
 
@@ -40,7 +40,7 @@ def function_names(type_name: str) -> dict[str, str]:
 def functions_by_name() -> Mapping[str, int]:
     """Return the number of every function of a type."""
     names = dict.fromkeys(name for row in types() for name in function_names(str(row["typname"])).values())
-    return {name: _KNOWN.get(name, _FIRST_OID + at) for at, name in enumerate(names)}
+    return {name: _FUNCTION_OIDS.get(name, _FIRST_OID + at) for at, name in enumerate(names)}
 
 
 @cache

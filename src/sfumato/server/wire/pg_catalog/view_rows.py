@@ -33,7 +33,7 @@ def with_views(catalog: VirtualCatalog, views: Collection[CataloguedView]) -> Vi
     """Return the catalogue of a session that has made temporary views."""
     contents = dict(catalog.contents)
     for key, rows in _rows(catalog.database, views).items():
-        contents[key] = _joined(catalog.contents[key], relations()[key], rows)
+        contents[key] = _with_view_rows(catalog.contents[key], relations()[key], rows)
     names = {view.number: view.name for view in views}
     return replace(
         catalog,
@@ -45,7 +45,9 @@ def with_views(catalog: VirtualCatalog, views: Collection[CataloguedView]) -> Vi
     )
 
 
-def _joined(base: Callable[[], list[Row]], relation: Relation, added: list[dict[str, Any]]) -> Callable[[], list[Row]]:
+def _with_view_rows(
+    base: Callable[[], list[Row]], relation: Relation, added: list[dict[str, Any]]
+) -> Callable[[], list[Row]]:
     return lambda: [*base(), *(as_row(relation, row) for row in added)]
 
 
@@ -59,7 +61,7 @@ def _rows(database: str, views: Collection[CataloguedView]) -> Mapping[tuple[str
         "relkind": "v",
     }
     fixed |= {"relispopulated": True, "relreplident": "n", "relhasrules": True}
-    numbered = [(view, place, column) for view in views for place, column in enumerate(view.columns, 1)]
+    numbered = [(view, index, column) for view in views for index, column in enumerate(view.columns, 1)]
     not_changed = {"is_insertable_into": "NO", "is_updatable": "NO", "check_option": "NONE"}
     return {
         ("pg_catalog", "pg_namespace"): [
@@ -69,7 +71,7 @@ def _rows(database: str, views: Collection[CataloguedView]) -> Mapping[tuple[str
             {**fixed, "oid": view.number, "relname": view.name, "relnatts": len(view.columns)} for view in views
         ],
         ("pg_catalog", "pg_attribute"): [
-            attribute(view.number, column.name, place, column.oid) for view, place, column in numbered
+            attribute(view.number, column.name, ordinal, column.oid) for view, ordinal, column in numbered
         ],
         ("pg_catalog", "pg_views"): [
             {"schemaname": TEMPORARY_SCHEMA, "viewname": view.name, "viewowner": "owner", "definition": f" {view.sql};"}
@@ -87,7 +89,7 @@ def _rows(database: str, views: Collection[CataloguedView]) -> Mapping[tuple[str
             {"catalog_name": database, "schema_name": TEMPORARY_SCHEMA, "schema_owner": "owner"}
         ],
         ("information_schema", "columns"): [
-            information_column({**table, "table_name": view.name}, column.name, place, column.oid)
-            for view, place, column in numbered
+            information_column({**table, "table_name": view.name}, column.name, ordinal, column.oid)
+            for view, ordinal, column in numbered
         ],
     }
