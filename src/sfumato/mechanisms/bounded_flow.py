@@ -20,12 +20,12 @@ BOUND_EPSILON_SHARE = Fraction(1, 2)
 """Share of epsilon for the selection of the bound; the rest is for the total."""
 _SCORE_STEPS = 64
 """Steps of a score for each unit that one person can move it by: scores are integers."""
-_EVIDENCE = Fraction(1)
+_EVIDENCE_SCALES = Fraction(1)
 """How many scales of the selection's noise a bound has to gain, in units of the bound, to be worth its noise."""
 _EVIDENCE_PER_DOUBLING = Fraction(7, 4)
 """By how many scales of the noise a score falls where the bound doubles: above ln(2), so that the probability that
 noise alone takes a bound falls faster than the noise of the total grows."""
-_LEAST_SCORE = 16
+_MAX_SCORE_LOSS_SCALES = 16
 """By how many scales of the noise the least score is below that of any bound that may be right."""
 MAX_BOUND = 1 << 30
 """The largest bound on one person's share."""
@@ -148,7 +148,7 @@ class BoundedFlow:
         if bound == last:
             return 0
         margin = self._selection.margin(confidence, len(self.bounds))
-        if margin * self._selection.rate >= _LEAST_SCORE:
+        if margin * self._selection.rate >= _MAX_SCORE_LOSS_SCALES:
             raise BadParameter(
                 "This confidence is too close to 1.",
                 "A bound may be selected with a smaller probability whatever larger bounds would add.",
@@ -165,12 +165,12 @@ class BoundedFlow:
     @property
     def _cost_per_bound(self) -> Fraction:
         """What a bound costs by its noise, for each unit of it."""
-        return _EVIDENCE / (self._selection.rate * _SCORE_STEPS)
+        return _EVIDENCE_SCALES / (self._selection.rate * _SCORE_STEPS)
 
     @property
     def _reach(self) -> int:
         """How many steps below the best a score falls at most: such a bound is taken once in ten million times."""
-        return self._handicap(self.bounds[-1]) + ceil(_LEAST_SCORE / self._selection.rate)
+        return self._handicap(self.bounds[-1]) + ceil(_MAX_SCORE_LOSS_SCALES / self._selection.rate)
 
     def _handicap(self, bound: int) -> int:
         """Return by how many steps the score of a bound is lowered, whatever the data are."""
