@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sfumato.analysis.private_query import Absent, Group, KeyValue
 from sfumato.engines.aggregates import Aggregates, BucketWeights, GroupAggregates, Held, KeyFrequencies
 from sfumato.engines.engine import Histograms, Job, PlannedStatement, SelectedBounds
+from sfumato.engines.sql.blocks import is_level, with_block_sums
 from sfumato.engines.sql.bounding.candidates import without_idle_bounds
 from sfumato.engines.sql.bounding.selection import totals_sql
 from sfumato.engines.sql.bucket_lists import held_in_lists
@@ -110,7 +111,9 @@ def prepared(
         for group in groups
     )
     write = partial(group_sql, tables=tables, dialect=dialect)
-    statements = tuple(None if (sql := write(group)) is None else length.add(sql) for group in groups)
+    statements = tuple(
+        None if is_level(plan, one) or (sql := write(one)) is None else length.add(sql) for one in groups
+    )
     added_up = frozenset(one.group.label for one in groups if totals_sql(one, tables, dialect) is not None)
     return Statements(plan, statements, histograms, write, added_up)
 
@@ -186,7 +189,7 @@ def aggregated(
             else:
                 held[one.name] = _held(group, one, numbers.keys, many)
         found.append(GroupAggregates(numbers.keys, columns, numbers.units, held))
-    return Aggregates(tuple(found))
+    return with_block_sums(job.plan, Aggregates(tuple(found)))
 
 
 def _at_selected(
