@@ -3,6 +3,7 @@
 Theorem: these are the numbers that the statement of each level returns.  Proof: proofs/hierarchies.md, (1)
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,13 +12,14 @@ from sfumato.engines.aggregates import Aggregates
 from sfumato.mechanisms.answers import Answers, integer_answers
 from sfumato.planning.plan import GroupPlan, Plan
 
-_SURE = 1 << 62
-"""Sums below this are added up in 64 bits."""
+_MAX_INT64_SUM = 1 << 62
+"""Sums that may reach this are added up as Python integers."""
 
 
-def is_level(plan: Plan, group: GroupPlan) -> bool:
-    """Whether a group is a coarser level of a hierarchy: its numbers are those of the finest one, added up."""
-    return any(group.group.label in hierarchy.labels[1:] for hierarchy in plan.hierarchies)
+def skip_levels(plan: Plan, write: Callable[[GroupPlan], str | None]) -> Callable[[GroupPlan], str | None]:
+    """Return what writes the statement of a group: none for a coarser level, whose numbers are added up."""
+    levels = {label for hierarchy in plan.hierarchies for label in hierarchy.labels[1:]}
+    return lambda group: None if group.group.label in levels else write(group)
 
 
 def with_block_sums(plan: Plan, aggregates: Aggregates) -> Aggregates:
@@ -38,5 +40,6 @@ def with_block_sums(plan: Plan, aggregates: Aggregates) -> Aggregates:
 
 
 def _sums(cells: Answers, axis: int, size: int) -> Answers:
-    exact = cells if int(np.abs(cells).max(initial=0)) * size < _SURE else cells.astype(object)
+    largest = max(abs(int(cells.min())), abs(int(cells.max())))
+    exact = cells if largest * size < _MAX_INT64_SUM else cells.astype(object)
     return integer_answers(np.add.reduceat(exact, np.arange(0, cells.shape[axis], size), axis=axis).ravel())
