@@ -89,8 +89,8 @@ WORKLOAD_BUGS: tuple[Bug, ...] = (
         _TREES,
         (
             "release/block_trees.py",
-            "            variance += own * (each**2).sum(axis=1)\n",
-            "            variance += own * (each**2).sum(axis=1) if level == 0 else 0\n",
+            "                total += moments[power + times > 2] * (first**power * second**times).sum(axis=1)\n",
+            "                total += moments[power + times > 2] * (first**power * second**times).sum(axis=1) * (level == 0)\n",
         ),
     ),
     planned(
