@@ -7,9 +7,11 @@ words each, drawn by their frequencies. Names: 60,000 people with 1 to 60 first 
 people with 1 to 60 hosts, by how many files of SITE_PACKAGES and of this interpreter mention them. Every method counts
 each person in at most so many keys, chosen at random, and the best of several limits is shown for each method. Methods
 of others follow their published definitions: Laplace and Gaussian thresholds and optimal selection (Google's library),
-geometric noise with a threshold (Tumult Analytics), weighted Gaussian noise, and DP-SIPS with three rounds. Expected
-numbers are exact sums of keep probabilities where the method has one round. The last line asks sfumato itself:
-`SELECT DISTINCT` through SQL.
+geometric noise with a threshold (Tumult Analytics), weighted Gaussian noise, the same with adaptive weights
+(MaxAdaptiveDegree), and both in three rounds (DP-SIPS). Expected numbers are exact sums of keep probabilities, of
+methods with rounds in the last round. Three lines of sfumato show what its rounds gain: one round, one round with
+weights by the number of keys, which no question uses, and two rounds, which `SELECT DISTINCT` uses. The last line asks
+sfumato itself through SQL.
 """
 
 import gzip
@@ -20,6 +22,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from importlib import import_module
 from math import exp, log, sqrt
 from pathlib import Path
@@ -36,12 +39,17 @@ from sfumato.accounting.event import Neighbours
 from sfumato.accounting.filter import RENYI_UNITS, Filter
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.renyi_selection import RenyiSelection
+from sfumato.planning.renyi_keys import rounds_of
 
 PEOPLE, SEED, LIMITS = 60_000, 1, (1, 2, 5, 10, 20, 50, 100)
 SHARES = (0.05, 0.15, 0.80)
 ADD = Neighbours.ADD_REMOVE
 _HOST = re.compile(rb"https?://([a-zA-Z0-9.-]{4,80})")
 
+MAX_DEGREE, MARGIN = 50, 2
+"""Adaptive weights: people with more keys are weighted as before, and excess begins so many σ above the threshold."""
+
+Floats = npt.NDArray[np.float64]
 Pairs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 """People and keys, each pair once."""
 Method = Callable[[Pairs, int, float, float], float]
@@ -136,48 +144,154 @@ def _weights(people: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     return 1 / np.sqrt(sizes[inverse])
 
 
+def _adaptive_weights(pairs: Pairs, enough: float) -> Floats:
+    """Return the weight of each key by adaptive weights [Chen, Cohen-Addad, Epasto, Zadimoghaddam 2025].
+
+    Of people with few keys, 1/n of each weight is adaptive: what a key has of it beyond `enough` goes back to its
+    people, who give each of their keys the same part of it. The root of the sum of squares per person stays at most 1.
+    """
+    people, keys = pairs
+    _, inverse, sizes = np.unique(people, return_inverse=True, return_counts=True)
+    degree, size = sizes[inverse], keys.max() + 1
+    adaptive = (degree > 1) & (degree <= MAX_DEGREE)
+    initial = np.bincount(keys, np.where(adaptive, 1 / degree, 0), size)
+    excess = np.divide(np.maximum(initial - enough, 0), initial, out=np.zeros(size), where=initial > 0)
+    back = np.bincount(inverse, np.where(adaptive, excess[keys] / degree, 0))[inverse] / MAX_DEGREE
+    fixed = 1 / np.sqrt(degree) - np.where(adaptive, 1 / degree, 0)
+    return np.asarray(np.minimum(initial, enough) + np.bincount(keys, fixed + np.where(adaptive, back, 0), size))
+
+
 def _weighted_round(
-    pairs: Pairs, limit: int, sigma: float, delta: float
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    pairs: Pairs, limit: int, sigma: float, delta: float, *, adaptive: bool = False
+) -> tuple[npt.NDArray[np.int64], Floats]:
     """Return the keys of one round, and their weights above the threshold of the worst number of keys per person."""
     kept = limited(pairs, limit)
     sizes = np.arange(1, limit + 1)
     threshold = float(np.max(1 / np.sqrt(sizes) - sigma * ndtri(-np.expm1(np.log1p(-delta) / sizes))))
     keys, inverse = np.unique(kept[1], return_inverse=True)
-    return keys, np.asarray(np.bincount(inverse, _weights(kept[0])) - threshold, dtype=np.float64)
+    enough = threshold + MARGIN * sigma
+    plain = np.bincount(inverse, _weights(kept[0]))
+    weights = _adaptive_weights((kept[0], inverse), enough) if adaptive else plain
+    return keys, np.asarray(weights - threshold, dtype=np.float64)
 
 
-def weighted_gaussian(pairs: Pairs, limit: int, epsilon: float, delta: float) -> float:
+def weighted_gaussian(pairs: Pairs, limit: int, epsilon: float, delta: float, *, adaptive: bool = False) -> float:
     sigma = gaussian_sigma(epsilon, delta / 2)
-    _, over = _weighted_round(pairs, limit, sigma, delta / 2)
+    _, over = _weighted_round(pairs, limit, sigma, delta / 2, adaptive=adaptive)
     return float(ndtr(over / sigma).sum())
 
 
-def sips(pairs: Pairs, limit: int, epsilon: float, delta: float) -> float:
+def without(pairs: Pairs, found: npt.NDArray[np.int64]) -> Pairs:
+    left = ~np.isin(pairs[1], found)
+    return pairs[0][left], pairs[1][left]
+
+
+def sips(pairs: Pairs, limit: int, epsilon: float, delta: float, *, adaptive: bool = False) -> float:
     """DP-SIPS [Swanberg, Desfontaines, Haney 2023]: what a round found is left out of the next one."""
-    whole, random, found = gaussian_sigma(epsilon, delta / 2), np.random.default_rng(SEED), 0
+    whole, random, found = gaussian_sigma(epsilon, delta / 2), np.random.default_rng(SEED), 0.0
     for share in SHARES:
         sigma = whole / sqrt(share)
-        keys, over = _weighted_round(pairs, limit, sigma, share * delta / 2)
+        keys, over = _weighted_round(pairs, limit, sigma, share * delta / 2, adaptive=adaptive)
+        if share == SHARES[-1]:
+            return found + float(ndtr(over / sigma).sum())
         new = keys[over + random.normal(0, sigma, len(keys)) >= 0]
-        found += len(new)
-        left = ~np.isin(pairs[1], new)
-        pairs = pairs[0][left], pairs[1][left]
-    return float(found)
+        found, pairs = found + len(new), without(pairs, new)
+    return found
 
 
-def renyi(pairs: Pairs, limit: int, epsilon: float, delta: float) -> float:
-    """What sfumato does: under Rényi losses, or the optimal selection where that shows smaller groups."""
+def _selection(limit: int, epsilon: float, delta: float) -> RenyiSelection | None:
+    """Return what sfumato selects keys by in one round; None where that is the optimal selection."""
     exact, failing = Fraction(str(epsilon)), Fraction(str(delta))
     price = Filter(exact, failing)
     if price.order is None or price.capacity is None:
-        return 0.0
+        return None
     loss = Fraction(price.capacity // limit * limit, RENYI_UNITS)
     selection = RenyiSelection(failing / 2, limit, (price.order,), (loss,), ADD)
-    if selection.units_for("0.95") >= OptimalSelection(exact, failing, limit, ADD).units_for("0.95"):
+    return (
+        selection
+        if selection.units_for("0.95") < OptimalSelection(exact, failing, limit, ADD).units_for("0.95")
+        else None
+    )
+
+
+def _rates(selection: RenyiSelection, counts: npt.NDArray[np.int64]) -> Floats:
+    table = np.array([float(selection.keep(size)) for size in range(min(counts.max(), 2048) + 1)])
+    return np.asarray(table[np.minimum(counts, len(table) - 1)])
+
+
+def one_round(pairs: Pairs, limit: int, epsilon: float, delta: float) -> float:
+    """Under Rényi losses, or the optimal selection where that shows smaller groups."""
+    selection = _selection(limit, epsilon, delta)
+    if selection is None:
         return optimal(pairs, limit, epsilon, delta)
-    sizes, often = np.unique(counts_of(limited(pairs, limit)), return_counts=True)
-    return float(sum(float(selection.keep(int(size))) * times for size, times in zip(sizes, often, strict=True)))
+    return float(_rates(selection, counts_of(limited(pairs, limit))).sum())
+
+
+def two_rounds(pairs: Pairs, limit: int, epsilon: float, delta: float) -> float:
+    """What a question does where people may have more keys than they are counted in."""
+    selection, random, found = _selection(limit, epsilon, delta), np.random.default_rng(SEED), 0.0
+    if selection is None:
+        return optimal(pairs, limit, epsilon, delta)
+    *first, last = rounds_of(selection).rounds
+    for place, each in enumerate(first):
+        keys, counts = np.unique(limited(pairs, limit, SEED + place)[1], return_counts=True)
+        new = keys[random.random(len(keys)) < _rates(each, counts)]
+        found, pairs = found + len(new), without(pairs, new)
+    return found + float(_rates(last, counts_of(limited(pairs, limit, SEED + len(first)))).sum())
+
+
+def weighted_renyi(pairs: Pairs, limit: int, epsilon: float, delta: float) -> float:
+    """One round in which a person with n of at most g keys counts (g/n)^¼ times in each; no question does this."""
+    selection = _selection(limit, epsilon, delta)
+    if selection is None:
+        return optimal(pairs, limit, epsilon, delta)
+    steps = _steps_of(limit)
+    rates = _weighted_rates(selection, steps)
+    people, keys = limited(pairs, limit)
+    weights = np.bincount(keys, steps[np.bincount(people)[people]])
+    return float(rates[np.minimum(weights, len(rates) - 1).astype(int)].sum())
+
+
+def _steps_of(limit: int) -> npt.NDArray[np.int64]:
+    """Return how many sixths of a person somebody with n keys counts, for each n."""
+    sizes = np.arange(1, limit + 1)
+    return np.asarray(np.r_[0, np.rint(6 * (limit / sizes) ** 0.25)], dtype=np.int64)
+
+
+def _weighted_rates(selection: RenyiSelection, steps: npt.NDArray[np.int64]) -> Floats:
+    """Return the largest keep probabilities by weight at which nobody's keys cost more together than they may."""
+    order, least = selection.orders[0], np.unique(steps[1:], return_index=True)[1] + 1
+    sizes = np.array([np.flatnonzero(steps == steps[size]).max() for size in least])  # of equal weight, the most keys
+    moves, losses = steps[sizes], float(selection.losses[0]) / sizes
+    failing = -np.expm1(np.log1p(-float(selection.delta)) / sizes)
+    rates = [0.0]
+    while rates[-1] < 1 - 1e-9:
+        before = np.array([rates[len(rates) - move] if len(rates) > move else 0.0 for move in moves])
+        inner = np.minimum(before / (1 - failing), 1 - 1e-15)
+        most = np.where(before > 0, failing + (1 - failing) * _farthest(inner, losses, order), failing)
+        rates.append(max(rates[-1], min(1.0, float(np.where(before + failing >= 1, 1.0, most).min()))))
+    return np.array([*rates[:-1], 1.0])
+
+
+def _farthest(chances: Floats, losses: Floats, order: int) -> Floats:
+    """Return the largest probabilities whose Rényi losses beside these are small enough, both ways."""
+    sign, rare = np.where(2 * chances <= 1, 1.0, -1.0), np.minimum(chances, 1 - chances)
+    low, high = np.zeros(len(chances)), np.full(len(chances), 200.0)
+    for _ in range(44):
+        middle = (low + high) / 2
+        once = _log_mean(rare, sign * middle)
+        fits = (_log_mean(rare, sign * order * middle) - order * once <= (order - 1) * losses) & (
+            (order - 1) * once + _log_mean(rare, -sign * (order - 1) * middle) <= (order - 1) * losses
+        )
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+    odds = np.exp(low)
+    return np.asarray(chances * odds / (1 - chances + chances * odds))
+
+
+def _log_mean(chances: Floats, exponents: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        large = exponents + np.log(chances)
+    return np.asarray(np.where(exponents < 600, np.log1p(chances * np.expm1(np.minimum(exponents, 600))), large))
 
 
 METHODS: dict[str, Method] = {
@@ -186,16 +300,21 @@ METHODS: dict[str, Method] = {
     "Gaussian threshold (Google)": gaussian_threshold,
     "optimal selection (Google)": optimal,
     "weighted Gaussian": weighted_gaussian,
+    "adaptive weights (MAD)": partial(weighted_gaussian, adaptive=True),
     "DP-SIPS, three rounds": sips,
-    "sfumato": renyi,
+    "three rounds, adaptive weights": partial(sips, adaptive=True),
+    "sfumato, one round": one_round,
+    "one round, weights (simulated)": weighted_renyi,
+    "sfumato, two rounds": two_rounds,
 }
+OWN = ("sfumato, one round", "one round, weights (simulated)", "sfumato, two rounds")
 
 
 def asked(pairs: Pairs, limit: int, epsilon: float, delta: float) -> int:
     """Return how many keys `SELECT DISTINCT` shows through the database, for the same epsilon and delta."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        people, keys = limited(pairs, limit)
+        people, keys = pairs
         table = pa.table({"person": people, "word": pa.array([f"k{key}" for key in keys])})
         pq.write_table(table, folder / "said.parquet")
         policy: dict[str, object] = {
@@ -206,7 +325,8 @@ def asked(pairs: Pairs, limit: int, epsilon: float, delta: float) -> int:
             "tables": {
                 "said": {
                     "unit": "person",
-                    "rows_per_unit": limit,
+                    "rows_per_unit": int(np.bincount(people).max()),
+                    "groups_per_unit": limit,
                     "columns": {"person": {"type": "integer"}, "word": {"type": "text"}},
                 }
             },
@@ -227,8 +347,8 @@ def main(packages: Path, epsilon: float = 1.0, delta: float = 1e-6) -> None:
             limit = max(found, key=lambda one: found[one])
             best[method] = found[limit]
             print(f"  {method:30} {found[limit]:9,.0f} ({limit})   at 20: {found[20]:9,.0f}")
-        other = max(value for method, value in best.items() if method != "sfumato")
-        print(f"  sfumato / best other = {best['sfumato'] / other:.2f}")
+        other = max(value for method, value in best.items() if method not in OWN)
+        print(f"  sfumato, two rounds / best other = {best['sfumato, two rounds'] / other:.2f}")
         print(f"  asked through SQL, limit 20: {asked(pairs, 20, epsilon, delta):,}")
 
 

@@ -87,6 +87,16 @@ def test_where_bounds_are_selected_the_statements_that_count_people_run_first(
     assert listed[-1].purpose.endswith("at every candidate bound")
 
 
+def test_statements_need_no_price_because_they_are_not_charged(database: sfumato.Database) -> None:
+    with database:
+        for sql in QUESTIONS:
+            assert [one.sql for one in database.statements(sql)] == [
+                one.sql for one in database.statements(sql, epsilon=1)
+            ]
+        assert database.statements("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.5) COUNT(*) FROM visits")
+        assert database.history() == ()
+
+
 def test_statements_are_for_the_owner(database: sfumato.Database) -> None:
     with database, database.as_analyst("ada") as ada, pytest.raises(BadParameter, match="analyst cannot see"):
         ada.statements(QUESTIONS[0], epsilon=1)

@@ -42,12 +42,13 @@ from sfumato.refining import is_known, publish_refined
 from sfumato.rehearsal.policy import REHEARSAL_NOTE
 from sfumato.release.bounding.selection import select_bounds, selected_indices
 from sfumato.release.derivation import Derivation
+from sfumato.release.key_rounds import add_later_rounds
 from sfumato.release.noisy import NoisyResult
 from sfumato.release.publish import publish
 from sfumato.release.receipt import TIMING, Receipt
-from sfumato.release.release import Release, as_shown, exact_release, make_release
+from sfumato.release.release import Release, as_printed, exact_release, make_release
 from sfumato.release.rendering.pages import database_page
-from sfumato.release.stages import run_stages, stage_statements
+from sfumato.release.stages import read_and_publish, run_stages, stage_statements
 from sfumato.stored_answer import (
     StoredAnswer,
     answer_from_json,
@@ -56,7 +57,7 @@ from sfumato.stored_answer import (
     make_receipt,
     no_such_answer,
 )
-from sfumato.views import ViewFinder, asks_for_what_is_known, combine_again, nominal_price, sourced_quote
+from sfumato.views import ViewFinder, asks_for_what_is_known, combine_again, named_price, nominal_price, sourced_quote
 
 PAID_NOTE = "Asking costs nothing: the measurements of this answer are already paid for."
 GRANT_NOTE = "The owner has granted this question once: it is charged to the dataset, not to your own budget."
@@ -259,7 +260,7 @@ class Database:
     ) -> tuple[PlannedStatement, ...]:
         """Show the data owner the statements that read the bounded copy for a question. No private data is read."""
         self.require_owner("see statements", "They name the tables of the bounded copy, which only the owner may see.")
-        asked = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta))
+        asked = self.prepare(sql, parameters, named_price(RequestedPrice(epsilon, within, share, delta), self.policy))
         return stage_statements(asked.plan, lambda plan: asked.engine.statements(asked.engine.prepare(plan)))
 
     def prepare(self, sql: str, parameters: object, price: RequestedPrice, key: str | None = None) -> Prepared:
@@ -434,8 +435,7 @@ class Database:
         return self._make_releases(asked, *answer_from_json(stored, asked))
 
     def _make_releases(self, asked: Prepared, noisy: NoisyResult, receipt: Receipt) -> list[Release]:
-        bounds = self._truncation_bounds(asked, receipt)
-        named = receipt.cohorts if asked.shows_cohorts else ()  # as this account may name them
+        bounds, named = self._truncation_bounds(asked, receipt), receipt.cohorts if asked.shows_cohorts else ()
         receipt, plans = replace(receipt, units=asked.units, cohorts=named), asked.outcomes
         if receipt.rests_on:
             combined = combine_again(asked, noisy, receipt.rests_on, self._finder)
@@ -459,7 +459,7 @@ class Database:
         if plan.groups:
             noisy = publish(plan, asked.engine.run(asked.job), self.payer.source)
             return self._mark_release(make_release(plan, noisy, receipt, evaluate))
-        facts, columns = as_shown(plan.private, asked.engine.query_public(plan.private.outcome))
+        facts, columns = as_printed(plan.private, asked.engine.query_public(plan.private.outcome))
         return self._mark_release(exact_release(plan.private.names, facts, columns, receipt, plan.private.notes))
 
     def require_owner(self, what: str, why: str = _SOURCE_IS_THE_OWNERS) -> None:
@@ -479,16 +479,16 @@ class Database:
 
 def _noisy(asked: Prepared, source: Source, tell: Progress) -> NoisyResult:
     """Read, and add noise. Nothing exact goes on: all of it is freed here, before the outcome's time is waited for."""
+    run = partial(read_and_publish, asked.engine, source)
     if asked.plan.private.first:
-        engine = asked.engine  # one stage after the other: what is measured first is noisy before it is used
-        return run_stages(asked.plan, lambda stage: publish(stage, engine.run(engine.prepare(stage)), source), evaluate)
+        return run_stages(asked.plan, run, evaluate)  # what is measured first is noisy before it is used
     histograms = asked.engine.run_selection(asked.job)  # exact, secret; none where the question selects no bound
     selected = select_bounds(asked.plan, histograms, source)  # noisy, and the bounds that they suggest
     aggregates = asked.engine.run(asked.job, selected_indices(selected), histograms)  # exact integers, clipped, secret
     tell("noise", "")
     if asked.refinement is not None:
         return publish_refined(asked.plan, aggregates, asked.refinement, source)
-    return publish(asked.plan, aggregates, source, selected)  # noise and thresholds
+    return add_later_rounds(asked.plan, publish(asked.plan, aggregates, source, selected), run)  # noise, thresholds
 
 
 if not TYPE_CHECKING:

@@ -24,7 +24,7 @@ from sfumato.release.derivation import Derivation
 from sfumato.release.receipt import receipt_from_json
 from sfumato.release.stages import with_any_value
 from sfumato.stored_answer import MEASURED_ORDER, StoredAnswer, with_gaussian_noise
-from sfumato.views import Column, StoredGroup, ViewFinder, column_margins, derive, is_as_exact, unmeasured
+from sfumato.views import ColumnKey, StoredGroup, ViewFinder, column_margins, derive, is_as_exact, unmeasured
 
 MAX_CHAIN_ANSWERS = 16
 """Maximum number of earlier answers that one refinement is combined with."""
@@ -60,12 +60,12 @@ def gaussian_refined(asked: Prepared, combined: Prepared, finder: ViewFinder, ac
     return combined
 
 
-def _variances(asked: Prepared) -> dict[Column, Fraction] | None:
+def _variances(asked: Prepared) -> dict[ColumnKey, Fraction] | None:
     """Return the variances that were asked for; None where something else than noise on public cells is planned."""
     plan = asked.plan
     if plan.event is None or plan.combines_groups or plan.private.first or len(asked.outcomes) > 1:
         return None
-    found: dict[Column, Fraction] = {}
+    found: dict[ColumnKey, Fraction] = {}
     for group in plan.groups:
         if group.selection is not None or group.chosen:
             return None
@@ -123,7 +123,7 @@ def _is_same_question(view: StoredGroup) -> bool:
 def _refine(
     asked: Prepared,
     measured: MeasurementIdentity,
-    variances: Mapping[Column, Fraction],
+    variances: Mapping[ColumnKey, Fraction],
     receipt: str,
     views: Views,
     finder: ViewFinder,
@@ -163,7 +163,7 @@ def _sigma_squared(view: StoredGroup, name: str) -> Fraction:
     return mechanism.sigma_squared
 
 
-def _with_variances(plan: Plan, variances: Mapping[Column, Fraction], asked: Prepared) -> Plan:
+def _with_variances(plan: Plan, variances: Mapping[ColumnKey, Fraction], asked: Prepared) -> Plan:
     """Return a plan with Gaussian noise of these variances, and what it costs.
 
     The numbers of a vector get variances in proportion to how far a person moves them: the loss of one is that of all.

@@ -55,7 +55,7 @@ _MAX_MARGIN_RATIO = Fraction(98, 100)
 _MARGIN_RATIOS = tuple(Fraction(number, 1000) for number in (1000, 995, 985, 970, 940, 900))
 """Which parts of the best wider margin are tried for a fresh measurement: margins of integer noise come in steps."""
 
-Column = tuple[str, str]
+ColumnKey = tuple[str, str]
 """A measurement, by the label of its group and its name."""
 
 
@@ -312,6 +312,13 @@ def nominal_price(policy: Policy) -> RequestedPrice:
     return RequestedPrice(min(Fraction(1), policy.budget.epsilon))
 
 
+def named_price(price: RequestedPrice, policy: Policy) -> RequestedPrice:
+    """Return a price as it was said; where none was, one that plans a question which is not charged."""
+    if any(one is not None for one in (price.epsilon, price.within, price.share)):
+        return price
+    return replace(nominal_price(policy), delta=price.delta)
+
+
 def not_known(fresh: Prepared) -> NotKnown:
     """Refuse a question that was asked for what is known, with the price of a fresh answer."""
     quote = make_quote(fresh.plan)
@@ -367,9 +374,9 @@ def is_as_exact(known: Derivation, plan: Plan, within: Sequence[tuple[str, Fract
     return all(known.margins[name] <= margin for name, margin in _margins_alone(plan).items())
 
 
-def _margins_alone(plan: Plan) -> dict[Column, int]:
+def _margins_alone(plan: Plan) -> dict[ColumnKey, int]:
     """Return how far what a plan measures may be off, without kept numbers: sums of steps in the place of steps."""
-    found: dict[Column, int] = {}
+    found: dict[ColumnKey, int] = {}
     for group in plan.groups:
         inside = {total.steps[0] for total in group.sums}
         names = [
@@ -437,7 +444,7 @@ def _weighted_measurement(
         for _, view in views
     ]
     fresh = moments_of(own.mechanism)[0] if with_own else None
-    parts: dict[Column, tuple[list[int], list[int], list[float]]] = {}
+    parts: dict[ColumnKey, tuple[list[int], list[int], list[float]]] = {}
     for row, index in enumerate(shown):
         each = [max(variance[row], 1e-300) for variance in variances] + ([] if fresh is None else [max(fresh, 1e-300)])
         best = min(each)
@@ -471,7 +478,7 @@ def _empty(group: GroupPlan) -> NoisyGroup:
     return NoisyGroup(keys, tuple((measurement.name, (0,) * len(keys)) for measurement in group.measured))
 
 
-def _margins(plan: Plan, noisy: NoisyResult) -> dict[Column, Fraction]:
+def _margins(plan: Plan, noisy: NoisyResult) -> dict[ColumnKey, Fraction]:
     cells = measured_cells(plan, noisy)
     sizes = {
         group.group.label: len(shown_cells(noisy_group))

@@ -10,7 +10,7 @@ from tests.engines.widths import narrow_types
 
 from sfumato.engines.sql.scalar import scalar_sql
 from sfumato.language.facts import STORED_LIMIT, Facts, Kind
-from sfumato.language.lowering import Scope, lower
+from sfumato.language.lowering import ScalarScope, lower
 from sfumato.language.scalar import Scalar, column
 from sfumato.query.expression import Call, Column, Expression, Literal
 from sfumato.query.functions import Function
@@ -32,12 +32,12 @@ DOUBLE = Facts(Type.DECIMAL, Kind.REAL)
 TRUTH = Facts(Type.BOOLEAN, Kind.BOOLEAN)
 
 
-def scope(**columns: Facts) -> Scope:
+def scope(**columns: Facts) -> ScalarScope:
     """Return columns of the table t."""
     return {("t", name): column("t", name, facts) for name, facts in columns.items()}
 
 
-def named(columns: Scope, name: str) -> Column:
+def named(columns: ScalarScope, name: str) -> Column:
     """Return a reference to one of them."""
     return Column("t", name, columns["t", name].facts.type)
 
@@ -52,7 +52,7 @@ def call(function: Function, *arguments: Expression, type: Type = Type.DECIMAL) 
     return Call(function, arguments, type)
 
 
-def evaluate(scalars: Sequence[Scalar], seen: Scope, rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+def evaluate(scalars: Sequence[Scalar], seen: ScalarScope, rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
     """Return the engine's own value of each scalar, for each row: integers are in steps."""
     columns = {
         name: pa.array([row[i] for row in rows], STORAGE.get(scalar.facts.kind, pa.int64()))
@@ -81,6 +81,6 @@ def keeps_facts(value: Any, facts: Facts) -> bool:
     return isinstance(value, bool)
 
 
-def lowered(expressions: Sequence[Expression], columns: Scope) -> list[Scalar]:
+def lowered(expressions: Sequence[Expression], columns: ScalarScope) -> list[Scalar]:
     """Return the scalars of expressions."""
     return [lower(expression, columns) for expression in expressions]

@@ -10,7 +10,7 @@ from tests.language.evaluation import TRUTH, UNBOUNDED, call, evaluate, grid, ke
 from tests.language.scalar_oracle import meaning
 
 from sfumato.language.facts import Kind
-from sfumato.language.lowering import Scope, lower, narrow_scope
+from sfumato.language.lowering import ScalarScope, lower, narrow_scope
 from sfumato.query.expression import Case, Cast, Expression, Literal
 from sfumato.query.functions import Function
 from sfumato.query.types import Type
@@ -23,7 +23,7 @@ def _truth(function: Function, *arguments: Expression) -> Expression:
     return call(function, *arguments, type=Type.BOOLEAN)
 
 
-def _agrees(expressions: list[Expression], columns: Scope, rows: Sequence[Sequence[Any]]) -> None:
+def _agrees(expressions: list[Expression], columns: ScalarScope, rows: Sequence[Sequence[Any]]) -> None:
     scalars = lowered(expressions, columns)
     for expression, scalar, found in zip(expressions, scalars, evaluate(scalars, columns, rows), strict=True):
         for row, value in zip(rows, found, strict=True):

@@ -14,7 +14,7 @@ from tests.language.scalar_oracle import half_away, meaning
 from sfumato.errors import QueryTooLarge, UnitRevealed, UnsupportedSql
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind
 from sfumato.language.lower_curves import MAX_NESTED_ROOTS
-from sfumato.language.lowering import Scope, lower
+from sfumato.language.lowering import ScalarScope, lower
 from sfumato.language.numbers import clip_scalar, constant, shifted, squared, to_finer_grid, value_of
 from sfumato.query.expression import Call, Case, Cast, Expression, Literal, Position
 from sfumato.query.functions import Function
@@ -38,7 +38,7 @@ def _expected(expression: Expression, facts: Facts, row: dict[str, Any]) -> int 
     return None if value is None else half_away(Fraction(value) / facts.step)
 
 
-def _agrees(expressions: Sequence[Expression], columns: Scope, rows: Sequence[Sequence[int | None]]) -> None:
+def _agrees(expressions: Sequence[Expression], columns: ScalarScope, rows: Sequence[Sequence[int | None]]) -> None:
     scalars = lowered(expressions, columns)
     for expression, scalar, found in zip(expressions, scalars, evaluate(scalars, columns, rows), strict=True):
         assert scalar.facts.kind is Kind.INTEGER

@@ -15,6 +15,7 @@ from sfumato.accounting.event import LaplaceNoise, Neighbours, Repeated
 from sfumato.accounting.pld import delta_bounds
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.key_rounds import KeyRounds
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.renyi_selection import RenyiSelection
@@ -191,6 +192,62 @@ def renyi_cases() -> tuple[Case, ...]:
     )
 
 
+People = tuple[tuple[int, ...], ...]
+"""The keys of each person, in the order in which they count."""
+
+
+def rounds_case(mechanism: KeyRounds, epsilon: Fraction, pairs: tuple[tuple[People, People], ...]) -> Case:
+    """Outcome: the keys that each round keeps. A person counts in the first keys that were not kept before."""
+    universe = sorted({key for pair in pairs for people in pair for person in people for key in person})
+
+    def law(people: People) -> dict[Any, Any]:
+        found: dict[Any, Any] = {(): mpf(1)}
+        for selection in mechanism.rounds:
+            after: dict[Any, Any] = {}
+            for before, mass in found.items():
+                known = {key for kept in before for key in kept}
+                counts = dict.fromkeys(universe, 0)
+                for person in people:
+                    for key in [key for key in person if key not in known][: selection.groups_per_unit]:
+                        counts[key] += 1
+                rates = [real(selection.keep(counts[key])) for key in universe]
+                for coins, chance in independent([{True: rate, False: 1 - rate} for rate in rates]).items():
+                    kept = tuple(key for key, coin in zip(universe, coins, strict=True) if coin)
+                    after[*before, kept] = after.get((*before, kept), mpf(0)) + mass * chance
+            found = after
+        return found
+
+    return Case(
+        f"Rounds {len(mechanism.rounds)} g={mechanism.groups_per_unit} {mechanism.neighbours}",
+        mechanism,
+        pairs,
+        law,
+        epsilon,
+        Fraction(rdp.delta(mechanism.event, epsilon)),
+    )
+
+
+def rounds_cases() -> tuple[Case, ...]:
+    def rounds(groups: int, neighbours: Neighbours, losses: Sequence[Fraction]) -> KeyRounds:
+        delta = Fraction(1, 1000)
+        return KeyRounds(tuple(RenyiSelection(delta, groups, (4,), (loss,), neighbours) for loss in losses))
+
+    few, many = Fraction(1, 4), Fraction(1)
+    single, double, swap = (rounds(groups, by, (few, many)) for groups, by in ((1, ADD), (2, ADD), (1, REPLACE)))
+    size = single.rounds[0].units_for("0.5")
+    crowd: tuple[People, ...] = tuple(
+        ((0, 1),) * first + ((1, 0, 2),) * second for first, second in ((0, 0), (2, 3), (size, 4), (size + 1, size))
+    )
+    joins: People = ((0,), (0, 1), (1, 2, 0), (2, 1, 0))
+    added_people = tuple((people, (*people, one)) for people in crowd for one in joins)
+    replaced_people = tuple(((*people, one), (*people, two)) for people in crowd[1:3] for one in joins for two in joins)
+    return (
+        rounds_case(single, many, added_people),
+        rounds_case(double, many, added_people),
+        rounds_case(swap, many, tuple(pair for pair in replaced_people if pair[0] != pair[1])),
+    )
+
+
 @cache
 def gaussian_tail(sigma_squared: Fraction, least: int) -> Any:
     """P[Z >= least], by summing up."""
@@ -256,4 +313,4 @@ def counted_cases() -> tuple[Case, ...]:
     )
 
 
-CASES: tuple[Case, ...] = (*threshold_cases(), *optimal_cases(), *renyi_cases(), *counted_cases())
+CASES: tuple[Case, ...] = (*threshold_cases(), *optimal_cases(), *renyi_cases(), *rounds_cases(), *counted_cases())

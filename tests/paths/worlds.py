@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.lab.generators.clinic import VISITS
-from sfumato.lab.generators.grammar import Schema
+from sfumato.lab.generators.grammar import GrammarTables
 
 Rows = list[dict[str, Any]]
 WITH_TOTAL = {**VISITS, "age": {**VISITS["age"], "total_per_unit": 30}}
@@ -35,7 +35,7 @@ TYPES = {
     "staff": {"dept": pa.string(), "name": pa.string(), "floor": pa.int64()},
 }
 
-SCHEMA = Schema(
+SCHEMA = GrammarTables(
     {
         "visits": {
             "patient_id": "integer",

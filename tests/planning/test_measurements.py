@@ -23,7 +23,7 @@ from sfumato.errors import QueryTooLarge, UnboundedSum, UnsupportedSql
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.scalar import column
 from sfumato.planning.aggregates.average import AverageColumn
-from sfumato.planning.aggregates.centred_sums import FARTHEST_SUM, Centred
+from sfumato.planning.aggregates.centred_sums import MAX_UNIT_SUM, Centred
 from sfumato.planning.aggregates.quantile import QuantileColumn
 from sfumato.planning.aggregates.variance import VarianceColumn
 from sfumato.planning.measurements import MeasurementSet, needs_of
@@ -156,10 +156,10 @@ def test_all_quantiles_of_one_column_are_one_measurement() -> None:
 
 
 def test_a_sum_stays_below_its_limit_or_is_refused() -> None:
-    edge = FARTHEST_SUM // 20
+    edge = MAX_UNIT_SUM // 20
     fits = column("visits", "x", Facts(Type.INTEGER, Kind.INTEGER, low=0, high=edge - 1))
     beyond = column("visits", "x", Facts(Type.INTEGER, Kind.INTEGER, low=0, high=edge + 1))
-    assert _needs(group_of(asked("sum", fits))).measurements[0].sensitivity.l1 < FARTHEST_SUM
+    assert _needs(group_of(asked("sum", fits))).measurements[0].sensitivity.l1 < MAX_UNIT_SUM
     with pytest.raises(QueryTooLarge):
         _needs(group_of(asked("sum", beyond)))
     huge = column("visits", "x", Facts(Type.INTEGER, Kind.INTEGER, low=-(1 << 125), high=1 << 125))

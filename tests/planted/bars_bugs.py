@@ -57,7 +57,7 @@ BARS_BUGS: tuple[Bug, ...] = (
         _DISTINCT,
         (
             "release/aggregates/distinct_count.py",
-            "reach + mechanism.unserved(place, 1 - chosen) if chosen else reach",
+            "reach + mechanism.unserved(index, 1 - chosen) if chosen else reach",
             "reach",
         ),
     ),

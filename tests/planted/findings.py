@@ -335,6 +335,6 @@ FINDINGS: tuple[Bug, ...] = (
     planned(
         "what people have above a level is added up below it",
         "tests/engines/test_candidate_bounds.py",
-        ("engines/sql/bounding/selection.py", "part = part_at_bound(place, ", "part = whole or part_at_bound(place, "),
+        ("engines/sql/bounding/selection.py", "part = part_at_bound(index, ", "part = whole or part_at_bound(index, "),
     ),
 )

@@ -19,8 +19,8 @@ IDENTITY_BUGS: tuple[Bug, ...] = (
         _IDENTITY,
         (
             "planning/canonical_flow.py",
-            'digest(["window", seen, self._window(one, tokens)])',
-            'digest(["window", self._window(one, tokens)])',
+            'digest(["window", seen, self._window(value, tokens)])',
+            'digest(["window", self._window(value, tokens)])',
         ),
     ),
     planned(

@@ -60,6 +60,6 @@ NUMBERS2_BUGS: tuple[Bug, ...] = (
     planned(
         "a limit of different values far above the others needs no more than the next",
         "tests/mechanisms/test_matched_count.py",
-        ("mechanisms/matched_count.py", "/ _FALSE_LIMIT_FACTOR**place, least)", ", least)"),
+        ("mechanisms/matched_count.py", "/ _FALSE_LIMIT_FACTOR**index, least)", ", least)"),
     ),
 )

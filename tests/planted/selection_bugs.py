@@ -1,9 +1,10 @@
-"""Bugs of keys that are selected under Rényi losses: probabilities, events and prices."""
+"""Bugs of keys that are selected under Rényi losses, also in rounds: probabilities, events and prices."""
 
 from tests.planted.bug import Bug, planned
 
 _TABLE = "tests/mechanisms/test_renyi_selection.py"
 _PLANS = "tests/planning/test_renyi_keys.py"
+_ROUNDS = "tests/planning/test_key_rounds.py"
 _MECHANISM = "mechanisms/renyi_selection.py"
 _PLANNING = "planning/renyi_keys.py"
 
@@ -64,6 +65,48 @@ SELECTION_BUGS: tuple[Bug, ...] = (
             _PLANNING,
             "min(Fraction(1), fraction_of_fresh_budget(noise, cap)) * budget.capacity",
             "Fraction(budget.capacity)",
+        ),
+    ),
+    planned(
+        "each round costs what one selection costs",
+        _ROUNDS,
+        (
+            _PLANNING,
+            "ROUND_SHARES = (Fraction(1, 10), Fraction(9, 10))",
+            "ROUND_SHARES = (Fraction(1, 10), Fraction(1))",
+        ),
+    ),
+    planned(
+        "each round fails with the delta of all",
+        _ROUNDS,
+        (_PLANNING, "delta=share * selection.delta", "delta=selection.delta"),
+    ),
+    planned(
+        "an event knows the last round alone",
+        _ROUNDS,
+        (
+            "mechanisms/key_rounds.py",
+            "Composed(tuple(one.event for one in self.rounds))",
+            "Composed((self.rounds[-1].event,))",
+        ),
+    ),
+    planned(
+        "a later round counts people in all keys that were not found",
+        "tests/paths/test_key_rounds.py",
+        (
+            "release/key_rounds.py",
+            "    return replace(group, group=replace(group.group, rows=rows))\n",
+            "    unbounded = replace(group.group.contribution, bound_groups=False)\n"
+            "    return replace(group, group=replace(group.group, rows=rows, contribution=unbounded))\n",
+        ),
+    ),
+    planned(
+        "a later round is charged and never read",
+        "tests/paths/test_key_rounds.py",
+        (
+            "release/key_rounds.py",
+            "for later in _later_rounds(group):\n            more",
+            "for later in []:\n            more",
         ),
     ),
     planned(

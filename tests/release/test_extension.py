@@ -27,7 +27,7 @@ from sfumato.language.scalar import (
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import AGGREGATES, LEVELLED, PAIRS, Aggregation
 from sfumato.query.types import Type
-from sfumato.release.intervals.extension import _CHOICES, _COMPARED, _LOGIC, _RULES, boxed
+from sfumato.release.intervals.extension import _CHOICES, _COMPARISONS, _LOGIC, _RULES, boxed
 from sfumato.release.intervals.folding import FoldedRows, folded
 from sfumato.release.intervals.forms import EnclosedNumbers, NoiseForm, Nulls, Opaque, States, Truth
 from sfumato.release.intervals.measured_cells import MeasuredCells
@@ -82,7 +82,7 @@ ON_DOUBLES: dict[Operator, list[Constant]] = {
     Operator.LEAST: [None],
 }
 TWO = {Operator.ADD, Operator.SUBTRACT, Operator.MULTIPLY, Operator.QUOTIENT, Operator.DIVIDE, Operator.MODULO}
-TWO |= {*_COMPARED, *_CHOICES} - {Operator.IS_NULL, Operator.CASE}
+TWO |= {*_COMPARISONS, *_CHOICES} - {Operator.IS_NULL, Operator.CASE}
 
 
 class Box:
@@ -157,7 +157,7 @@ def check(form: NoiseForm, found: list[list[object]]) -> None:
 
 def cases() -> list[tuple[Operator, Constant, bool]]:
     whole = [
-        (one, constant, True) for one in (*_RULES, *_CHOICES, *_COMPARED) for constant in CONSTANTS.get(one, [None])
+        (one, constant, True) for one in (*_RULES, *_CHOICES, *_COMPARISONS) for constant in CONSTANTS.get(one, [None])
     ]
     doubles = [(one, constant, False) for one, constants in ON_DOUBLES.items() for constant in constants]
     return [case for case in whole if case[0] not in {Operator.WHOLE, Operator.CASE}] + doubles
@@ -169,7 +169,7 @@ def test_every_operator_stays_inside_its_ends(operator: Operator, constant: Cons
     facts = WHOLE if whole else REAL
     names = ("a", "b") if operator in TWO else ("a",)
     boxes = {name: Box(random, whole) for name in names}
-    result = TRUTH if operator in _COMPARED else WHOLE if operator in {Operator.SIGN, Operator.WHOLE} else facts
+    result = TRUTH if operator in _COMPARISONS else WHOLE if operator in {Operator.SIGN, Operator.WHOLE} else facts
     result = REAL if operator is Operator.REAL else result
     scalar = Scalar(operator, tuple(column("g", name, facts) for name in names), result, constant)
     form = boxed(scalar, [box.form() for box in boxes.values()], BOXES)

@@ -125,7 +125,7 @@ def _database(tmp_path: Path, **budget: object) -> sfumato.Database:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every common table is treated as a large one."""
-    monkeypatch.setattr(shared_marginals, "MOST_CELLS", 1)
+    monkeypatch.setattr(shared_marginals, "MAX_TABLE_CELLS", 1)
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_large_tables_are_as_exact_as_those_that_are_written_out(
 ) -> None:
     with _database(tmp_path) as database:
         written_out = _widths(database.ask_all(QUESTIONS, epsilon=epsilon))
-        monkeypatch.setattr(shared_marginals, "MOST_CELLS", 1)
+        monkeypatch.setattr(shared_marginals, "MAX_TABLE_CELLS", 1)
         estimated = database.ask_all(QUESTIONS, epsilon=epsilon + "0001")
         assert len(database.history()) == 2
         assert _widths(estimated) == pytest.approx(written_out, rel=0.05, abs=2)
@@ -171,7 +171,7 @@ def test_without_noise_large_tables_show_the_truth(tmp_path: Path, large: None) 
 def test_an_answer_of_version_0_14_is_still_paid_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rests: None
 ) -> None:
-    monkeypatch.setattr(shared_marginals, "MOST_CELLS", 1)
+    monkeypatch.setattr(shared_marginals, "MAX_TABLE_CELLS", 1)
     with _database(tmp_path) as database:
         with monkeypatch.context() as before:
             before.setattr(planner, "has_large_table", lambda groups: False)

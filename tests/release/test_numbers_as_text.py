@@ -6,7 +6,7 @@ import pytest
 from tests.made_up_clinic import fresh_clinic
 
 import sfumato
-from sfumato.release.rendering.table import shown_value
+from sfumato.release.rendering.table import format_value
 
 TEXTS = (
     "SELECT CAST(COUNT(*) AS VARCHAR) AS t, COUNT(*) AS n, SUM(cost)::text AS ts, SUM(cost) AS s, "
@@ -42,7 +42,7 @@ def test_its_ends_are_numbers_in_every_table(release: sfumato.Release) -> None:
 
 
 def test_a_text_with_ends_is_shown_like_the_number() -> None:
-    assert shown_value("4814", (4770, 4858)) == "4814 ± 44"
-    assert shown_value("12.25", (11.0, 13.5)) == "12.25 ± 1.2"
-    assert shown_value("660", (0, 100)) == "660 (0 to 100)"
-    assert shown_value("er", None) == "er"
+    assert format_value("4814", (4770, 4858)) == "4814 ± 44"
+    assert format_value("12.25", (11.0, 13.5)) == "12.25 ± 1.2"
+    assert format_value("660", (0, 100)) == "660 (0 to 100)"
+    assert format_value("er", None) == "er"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.refusals import refusing
@@ -140,6 +141,30 @@ def test_refusals_are_the_same_classes_with_the_same_words(remote: RemoteDatabas
     for receipt in (None, 5, "", "../budget"):
         with pytest.raises(BadParameter):
             remote.reopen(receipt)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "value", [3, 1.5, object(), {"n": 25}, "n", b"n", iter(()), True], ids=lambda value: type(value).__name__
+)
+def test_values_of_another_kind_are_refused_before_they_are_sent(remote: RemoteDatabase, value: Any) -> None:
+    listed: Any = [value]
+    for given in ({"weights": value, "epsilon": "1"}, {"within": value}):
+        with refusing() as refused:
+            remote.ask_all([COUNT, BY_DEPT], **given)
+        assert refused.value.code == "bad_parameter", given
+    with refusing():
+        remote.requests.file(COUNT, reason=listed, epsilon="1")
+    with refusing():
+        remote.requests.reply(1, listed)
+    with refusing():
+        remote.budget(cohort=listed)
+
+
+@pytest.mark.parametrize("method", ["refresh", "verify", "statements"])
+def test_what_needs_the_policy_is_refused_with_the_command_that_does_it(remote: RemoteDatabase, method: str) -> None:
+    arguments = (COUNT,) if method == "statements" else ()
+    with pytest.raises(BadParameter, match=rf"not offered by a server.*sfumato {method}|--statements"):
+        getattr(remote, method)(*arguments)
 
 
 def test_a_wrong_token_a_foreign_address_and_a_closed_connection_are_refused(server: Running) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.errors import BadParameter
 from sfumato.server.addresses import bind_socket
-from sfumato.server.connections import Connection, Connections, ListeningSocket, network_of
+from sfumato.server.connections import ClientConnection, Connections, ListeningSocket, network_of
 from sfumato.server.limits import ServerLimits, raise_file_limit
 from sfumato.server.proxies import read_proxies
 
@@ -27,7 +27,7 @@ class Sockets:
 
     def __init__(self, counted: Connections) -> None:
         self.counted = counted
-        self.open: dict[int, Connection] = {}
+        self.open: dict[int, ClientConnection] = {}
         self.ended: list[int] = []
         self._next = 0
 

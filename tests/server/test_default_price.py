@@ -31,7 +31,7 @@ def _clinic(folder: Path, price: str) -> Path:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with Running(_clinic(tmp_path_factory.mktemp("price"), '"1%"')) as running:
+    with Running(_clinic(tmp_path_factory.mktemp("price"), '"1%"'), names=("research", "press")) as running:
         yield running
 
 
@@ -101,6 +101,11 @@ def test_python_and_the_command_line_take_the_price_of_the_policy_and_the_owner_
                 nobody.ask(SQL.format(30))
     shown = CliRunner().invoke(main, ["ask", str(path), SQL.format(35), "--analyst", "research"])
     assert (shown.exit_code, "ε = 0.25" in shown.output) == (0, True), shown.output
+
+
+def test_the_budget_says_what_a_question_costs_that_names_no_price(server: Running) -> None:
+    assert server.get("/budget").json["price"] == "1%"
+    assert "price" not in server.get("/budget", "press").json
 
 
 @pytest.mark.parametrize("price", ['"0%"', '"101%"', "0", "-1", "11", '"much"', '"%"', "true", '"1 % %"'])

@@ -51,9 +51,9 @@ def test_one_charge_in_every_format_by_address_and_by_accept(server: Running, fo
         assert rows_of(reply, form) == rows_of(first, "json")
         assert int(reply.headers["content-length"]) == len(reply.body)
     assert named.body == accepted.body
+    assert named.headers["sfumato-receipt"] == receipt
+    assert (named.headers["sfumato-epsilon"], named.headers["sfumato-delta"]) == ("1/2", "0")
     if form != "json":
-        assert named.headers["sfumato-receipt"] == receipt
-        assert (named.headers["sfumato-epsilon"], named.headers["sfumato-delta"]) == ("1/2", "0")
         assert named.headers["content-disposition"] == f'attachment; filename="clinic-{receipt[:12]}.{form}"'
     assert server.spent() == before
 

@@ -18,7 +18,7 @@ from sfumato.accounting.event import Composed, GaussianNoise, Neighbours
 from sfumato.errors import BadParameter, UnknownName
 from sfumato.planning.concentrated_loss import concentrated_loss
 from sfumato.synthesis.design import POSITIONS_SHARE, all_pairs, sensitivity_squared
-from sfumato.synthesis.domain import Column, Nullable, Range, read_domain
+from sfumato.synthesis.domain import ColumnDomain, Nullable, Range, read_domain
 from sfumato.synthesis.positions import MAX_FINE_CELLS, Positions, finer, first_cells, split_shares
 from sfumato.synthesis.selecting import make_selection
 from sfumato.synthesis.synthesize import synthesize
@@ -35,7 +35,7 @@ RANGES = [
 ]
 
 
-def column_of(domain: Range, nulls: bool) -> Column:
+def column_of(domain: Range, nulls: bool) -> ColumnDomain:
     (column,) = read_domain({"c": domain})
     return Nullable(column) if nulls else column
 

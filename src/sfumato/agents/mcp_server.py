@@ -9,10 +9,10 @@ from sfumato.agents.tools import INSTRUCTIONS, Tools, guarded
 from sfumato.release.rendering.export import optional
 from sfumato.server.grants import Grants
 
-Scope = MutableMapping[str, Any]
+AsgiScope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
+Asgi = Callable[[AsgiScope, Receive, Send], Awaitable[None]]
 
 HTTP_PATH = "/mcp"
 _SPENDING = "ask"
@@ -38,7 +38,7 @@ def http_app(server: Any, grants: Grants, account: str, host: str) -> Asgi:
         streamable_http_path=HTTP_PATH, json_response=True, stateless_http=True, host=host
     )
 
-    async def check_token(scope: Scope, receive: Receive, send: Send) -> None:
+    async def check_token(scope: AsgiScope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and not _is_granted(scope, grants, account):
             headers = [(b"content-type", b"text/plain"), (b"www-authenticate", b"Bearer")]
             await send({"type": "http.response.start", "status": 401, "headers": headers})
@@ -49,7 +49,7 @@ def http_app(server: Any, grants: Grants, account: str, host: str) -> Asgi:
     return check_token
 
 
-def _is_granted(scope: Scope, grants: Grants, account: str) -> bool:
+def _is_granted(scope: AsgiScope, grants: Grants, account: str) -> bool:
     found = [value for name, value in scope["headers"] if name == b"authorization"]
     kind, _, token = (found[0] if len(found) == 1 else b"").decode("latin-1").partition(" ")
     grant = grants.of_token(token.strip()) if kind.lower() == "bearer" else None

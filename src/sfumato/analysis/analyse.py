@@ -28,7 +28,7 @@ from sfumato.language.cost_limits import check_characters, check_condition
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.interval_ends import ENDS_OF_SEVERAL_ROWS, resolve_ends
 from sfumato.language.lower_logic import all_true, among, encode_literal, present
-from sfumato.language.lowering import Scope, lower, narrow_scope
+from sfumato.language.lowering import ScalarScope, lower, narrow_scope
 from sfumato.language.outside import as_key, passed_on
 from sfumato.language.rel_nodes import (
     RANK,
@@ -374,7 +374,7 @@ def _filter(relation: Filter, source: Analysed, reading: _Question) -> Analysed:
     )
 
 
-def _fewer(owned: UnitLineage, scope: Scope) -> UnitLineage:
+def _fewer(owned: UnitLineage, scope: ScalarScope) -> UnitLineage:
     """Return the owner of rows of which a person has no more than a column without repetition has values left."""
     known = [scope[name].facts for name in owned.unique if name in scope]
     left = [facts.span for facts in known if facts.kind is Kind.INTEGER and facts.bounded and not facts.nullable]

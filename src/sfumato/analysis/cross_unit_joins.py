@@ -20,7 +20,7 @@ from sfumato.errors import UnsafeJoin, position_prefix
 from sfumato.language.cost_limits import check_characters
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.lower_logic import all_true
-from sfumato.language.lowering import Scope, lower
+from sfumato.language.lowering import ScalarScope, lower
 from sfumato.language.outside import as_key
 from sfumato.language.rel_nodes import FilterNode, Item, JoinNode, RelNode, outputs
 from sfumato.language.scalar import Operator, Scalar, address, column
@@ -363,7 +363,7 @@ def _equal(first: Scalar, second: Scalar) -> Scalar:
     return Scalar(Operator.EQUAL, (first, second), replace(_TRUTH, nullable=True))
 
 
-def _scope(analysed: Sequence[Analysed]) -> Scope:
+def _scope(analysed: Sequence[Analysed]) -> ScalarScope:
     return {name: scalar for operand in analysed for name, scalar in operand.scope.items()}
 
 

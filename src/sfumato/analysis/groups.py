@@ -15,7 +15,7 @@ from sfumato.analysis.rounding import round_until_summable
 from sfumato.errors import LoosenedPolicy, QueryTooLarge, UnitRevealed, UnsupportedSql, position_prefix
 from sfumato.language.cost_limits import MAX_DECLARED_CELLS
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, STORED_LIMIT, Facts, Kind, Outside
-from sfumato.language.lowering import Scope, lower, narrow_scope
+from sfumato.language.lowering import ScalarScope, lower, narrow_scope
 from sfumato.language.outside import as_key, bare
 from sfumato.language.rel_nodes import AggregateItem, AggregateNode, InputNode, Item
 from sfumato.language.scalar import Operator, Scalar, column
@@ -39,7 +39,7 @@ class RequestedBounds:
     groups: int | None
 
 
-def lower_aggregate(aggregate: Aggregate[Expression], scope: Scope) -> Aggregate[Scalar]:
+def lower_aggregate(aggregate: Aggregate[Expression], scope: ScalarScope) -> Aggregate[Scalar]:
     """Return an aggregate of total scalars; what its filter promises of the arguments counts."""
     where = None if aggregate.where is None else lower(aggregate.where, scope)
     inner = scope if aggregate.where is None else narrow_scope(scope, aggregate.where)
@@ -120,7 +120,7 @@ def _group_keys(
     return tuple(Key(key.name, key.scalar, part if few else None) for key, part in zip(keys, cells, strict=True))
 
 
-def _requested_aggregate(measure: Measure, scope: Scope) -> RequestedAggregate:
+def _requested_aggregate(measure: Measure, scope: ScalarScope) -> RequestedAggregate:
     aggregate = lower_aggregate(measure.aggregate, scope)
     people = [argument for argument in aggregate.arguments if argument.facts.kind is Kind.UNIT]
     if people and aggregate.function is not Aggregation.COUNT:
@@ -230,7 +230,7 @@ def group_by_unit(
     return Analysed(AggregateNode(source.flow, relation.label, keys, measures), scope, lineage, cells)
 
 
-def own_measure(measure: Measure, scope: Scope, rows: int) -> AggregateItem:
+def own_measure(measure: Measure, scope: ScalarScope, rows: int) -> AggregateItem:
     """Return an aggregate of at most the given number of rows of one person."""
     aggregate = lower_aggregate(measure.aggregate, scope)
     return AggregateItem(measure.name, aggregate, _own_facts(measure, aggregate, rows))

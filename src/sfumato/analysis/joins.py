@@ -15,7 +15,7 @@ from sfumato.errors import QueryTooLarge, UnsafeJoin, UnsupportedSql, position_p
 from sfumato.language.cost_limits import check_characters
 from sfumato.language.determinism import refuse_engine_dependent
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.lowering import Scope, lower, narrow_scope
+from sfumato.language.lowering import ScalarScope, lower, narrow_scope
 from sfumato.language.rel_nodes import (
     AggregateItem,
     AggregateNode,
@@ -120,7 +120,7 @@ def _as_literal_rows(side: Analysed, position: Position, public: PublicData) -> 
     return Analysed(InputNode(label, columns, rows), scope, Visibility.PUBLIC)
 
 
-def _scope(join: Join, left: Analysed, right: Analysed) -> Scope:
+def _scope(join: Join, left: Analysed, right: Analysed) -> ScalarScope:
     """Return the columns of both sides; those that an outer join fills with NULL may be NULL."""
     padded = {JoinKind.INNER: (), JoinKind.LEFT: (right,), JoinKind.FULL: (left, right)}[join.kind]
     scope = {**left.scope, **right.scope}
@@ -144,7 +144,7 @@ def _nullable(name: tuple[str, str], scalar: Scalar, real: frozenset[tuple[str, 
     return column(*name, facts)
 
 
-def _scope_after_join(join: Join, scope: Scope) -> Scope:
+def _scope_after_join(join: Join, scope: ScalarScope) -> ScalarScope:
     """Return the scope after an inner join, whose condition held."""
     return scope if join.condition is None or join.kind is not JoinKind.INNER else narrow_scope(scope, join.condition)
 
@@ -381,7 +381,7 @@ def _join_conditions(same: Scalar, written: Scalar) -> Scalar:
     return Scalar(Operator.AND, (same, *(part for part in parts if part != same)), replace(written.facts))
 
 
-def _equalities(condition: Expression | None, scope: Scope) -> list[tuple[Expression, Expression]]:
+def _equalities(condition: Expression | None, scope: ScalarScope) -> list[tuple[Expression, Expression]]:
     """Return both directions of every equality that all pairs meet, where one value equals at most one other."""
     parts = () if condition is None else conjuncts(condition)
     pairs = [
@@ -416,7 +416,7 @@ def _reads(side: Expression, analysed: Analysed) -> bool:
     return isinstance(side, Column) and (side.of, side.name) in analysed.scope
 
 
-def _equates_units(condition: Expression | None, scope: Scope) -> bool:
+def _equates_units(condition: Expression | None, scope: ScalarScope) -> bool:
     return any(
         isinstance(expression, Column) and scope[expression.of, expression.name].facts.kind is Kind.UNIT
         for expression, _ in _equalities(condition, scope)

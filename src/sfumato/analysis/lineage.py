@@ -12,7 +12,7 @@ from enum import Enum, auto
 from sfumato.analysis.possible_cells import Computation, PossibleCells
 from sfumato.analysis.private_query import Cell
 from sfumato.language.facts import Kind
-from sfumato.language.lowering import Scope
+from sfumato.language.lowering import ScalarScope
 from sfumato.language.rel_nodes import RelNode
 from sfumato.language.scalar import Scalar, columns_read
 
@@ -57,7 +57,7 @@ class Analysed:
     """A relation with its flow: what its columns are, whom they belong to, which of their values are public."""
 
     flow: RelNode
-    scope: Scope
+    scope: ScalarScope
     state: Visibility | UnitLineage
     """Public, released, or owned by people."""
     cells: PossibleCells = field(default_factory=lambda: PossibleCells({}))
@@ -67,7 +67,7 @@ class Analysed:
     marks: Mapping[tuple[str, str], tuple[Computation, tuple[Cell, ...]]] = field(default_factory=dict)
     """For a truth value that says whether something is among public values: what is, and which values those are."""
 
-    def with_flow(self, flow: RelNode, scope: Scope, cells: PossibleCells | None = None) -> "Analysed":
+    def with_flow(self, flow: RelNode, scope: ScalarScope, cells: PossibleCells | None = None) -> "Analysed":
         """Return the same lineage over another flow of the same rows, or of some of them."""
         return replace(self, flow=flow, scope=scope, cells=self.cells if cells is None else cells)
 

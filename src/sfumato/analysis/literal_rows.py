@@ -6,7 +6,7 @@ from fractions import Fraction
 from sfumato.analysis.groups import lower_aggregate, picks_a_value
 from sfumato.errors import UnsupportedSql, position_prefix
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind
-from sfumato.language.lowering import Scope, lower
+from sfumato.language.lowering import ScalarScope, lower
 from sfumato.language.numbers import is_null, on_one_grid, real, value_of
 from sfumato.language.rel_nodes import AggregateItem
 from sfumato.language.scalar import Operator, Scalar
@@ -59,7 +59,7 @@ def _literal_value(cell: Scalar) -> LiteralCell:
     return None if isinstance(cell.constant, tuple) else cell.constant
 
 
-def lower_plain_aggregate(measure: Measure, scope: Scope) -> AggregateItem:
+def lower_plain_aggregate(measure: Measure, scope: ScalarScope) -> AggregateItem:
     """Return a plain aggregate of public or noisy rows."""
     aggregate = lower_aggregate(measure.aggregate, scope)
     facts = _facts(measure, aggregate)

@@ -12,7 +12,7 @@ from sfumato.analysis.literal_rows import lower_plain_aggregate
 from sfumato.analysis.used import Used
 from sfumato.errors import UnsupportedSql, position_prefix
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind, Outside
-from sfumato.language.lowering import Scope, lower
+from sfumato.language.lowering import ScalarScope, lower
 from sfumato.language.numbers import on_one_grid
 from sfumato.language.outside import as_key
 from sfumato.language.rel_nodes import (
@@ -66,7 +66,7 @@ def _inside_people(relation: Window, source: Analysed, owned: UnitLineage) -> An
     return replace(source, flow=flow, scope={**source.scope, **new}, state=state)
 
 
-def _own_value(value: Over, scope: Scope, rows: int) -> WindowValue | WindowAggregate:
+def _own_value(value: Over, scope: ScalarScope, rows: int) -> WindowValue | WindowAggregate:
     """Return a window value over one person's rows, given their maximum number."""
     node = _lower_window_value(
         value, scope, own_measure(_over_measure(value), scope, rows) if _is_folded(value) else None
@@ -110,7 +110,9 @@ def under_label(source: Analysed, label: str, used: Used) -> Analysed:
     return Analysed(flow, scope, source.state, origins={label: flow} if source.state is Visibility.PUBLIC else {})
 
 
-def _lower_window_value(value: Over, scope: Scope, own: AggregateItem | None = None) -> WindowValue | WindowAggregate:
+def _lower_window_value(
+    value: Over, scope: ScalarScope, own: AggregateItem | None = None
+) -> WindowValue | WindowAggregate:
     sorting = tuple((lower(key.expression, scope), key.descending, key.nulls_first) for key in value.order)
     order = tuple(key for key in sorting if columns_read(key[0]))  # what is the same everywhere puts nothing in order
     partition = tuple(as_key(lower(part, scope)) for part in value.partition)

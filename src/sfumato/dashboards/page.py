@@ -5,7 +5,7 @@ from sfumato.dashboards.dashboard import DashboardTile
 from sfumato.release.release import Release
 from sfumato.release.rendering.escaping import for_html
 from sfumato.release.rendering.svg import chart_svg, noisy_columns
-from sfumato.release.rendering.table import shown_value
+from sfumato.release.rendering.table import format_value
 
 MAX_TILE_ROWS = 200
 """Maximum number of rows of a table on the page."""
@@ -84,7 +84,7 @@ def _cell(release: Release, place: int, name: str) -> str:
     ends = release.intervals()[place][name]
     interval = ends if isinstance(ends, tuple) else None
     marked = release.marks()[place].get(name, False)
-    return shown_value(release.rows()[place][name], interval, marked=marked)
+    return format_value(release.rows()[place][name], interval, marked=marked)
 
 
 def _receipts(answered: AnsweredDashboard) -> str:

@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 SHELF = "memory.main"
 """Where public rows are kept that were computed once: beside the copy, in memory."""
 
-PublicRows = Mapping[str, tuple[Mapping[str, str], "pa.RecordBatchReader"]]
+PublicBatches = Mapping[str, tuple[Mapping[str, str], "pa.RecordBatchReader"]]
 """For each public table the SQL of its columns, and rows over which that SQL is read."""
 
 
 def write_public_store(
     file: Path,
     private: Sequence[CopiedTable],
-    public: PublicRows,
+    public: PublicBatches,
     limits: Limits,
     made_of: tuple[MarkedFiles, Mapping[str, int]] = ({}, {}),
 ) -> None:

@@ -22,7 +22,7 @@ from sfumato.query.expression import Call, Case, Cast, Column, Expression, Liter
 from sfumato.query.functions import Function
 from sfumato.query.types import Type
 
-Scope = Mapping[tuple[str, str], Scalar]
+ScalarScope = Mapping[tuple[str, str], Scalar]
 """Scalar of each visible column: (Column.of, Column.name) -> scalar."""
 
 _ON_GRIDS = {**ARITHMETIC, **LOGIC}
@@ -45,7 +45,7 @@ _COMPARISONS = frozenset(
 _DIFFERENT = frozenset({Function.DIFFERENT, Function.DISTINCT_FROM, Function.LESS, Function.AT_MOST})
 
 
-def lower(expression: Expression, scope: Scope) -> Scalar:
+def lower(expression: Expression, scope: ScalarScope) -> Scalar:
     """Return the total scalar of an expression, or refuse it from its text and the facts of its columns."""
     match expression:
         case Column(of, name):
@@ -60,12 +60,12 @@ def lower(expression: Expression, scope: Scope) -> Scalar:
             return _call(expression, tuple(lower(argument, scope) for argument in arguments))
 
 
-def narrow_scope(scope: Scope, condition: Expression) -> Scope:
+def narrow_scope(scope: ScalarScope, condition: Expression) -> ScalarScope:
     """Return the columns as they are in the rows for which the condition is true: clipped to what it says of them."""
     return _limit_scope(scope, limits_if_true(lower(condition, scope)))
 
 
-def _limit_scope(scope: Scope, limits: Restrictions) -> Scope:
+def _limit_scope(scope: ScalarScope, limits: Restrictions) -> ScalarScope:
     return {name: within(scalar, limits) for name, scalar in scope.items()} if limits else scope
 
 
@@ -93,7 +93,7 @@ def _in_ones(scalar: Scalar) -> Scalar:
     return to_integer(ones) if ones.facts.kind is Kind.REAL else ones
 
 
-def _lower_case(case: Case, scope: Scope) -> Scalar:
+def _lower_case(case: Case, scope: ScalarScope) -> Scalar:
     """A branch is only taken where its condition is true and no earlier one is: it may count on that."""
     branches = []
     past: Restrictions = {}
@@ -107,7 +107,7 @@ def _lower_case(case: Case, scope: Scope) -> Scalar:
     return case_scalar(branches, otherwise, case.type)
 
 
-def _lower_within(value: Expression, scope: Scope, limits: Restrictions) -> Scalar:
+def _lower_within(value: Expression, scope: ScalarScope, limits: Restrictions) -> Scalar:
     return within(lower(value, _limit_scope(scope, limits)), limits)
 
 

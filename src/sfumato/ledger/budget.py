@@ -59,8 +59,8 @@ class Budget:
 
 def budget_of_cohort(budget: Budget, cohort: object) -> Budget:
     """Return the budget of one cohort, or refuse a name that no cohort has."""
-    if cohort in budget.cohorts:
-        return budget.cohorts[str(cohort)]
+    if isinstance(cohort, str) and cohort in budget.cohorts:
+        return budget.cohorts[cohort]
     raise BadParameter(
         f"{quote_value(cohort)} is not a cohort.",
         f"Cohorts of this account are: {', '.join(list(budget.cohorts)[:_MAX_LISTED_COHORTS]) or 'none'}.",

@@ -134,7 +134,7 @@ def _limit_chooser(epsilon: Fraction, neighbours: Neighbours) -> PermuteAndFlip:
 def _wanted_gains(rate: Fraction, limits: int) -> tuple[int, ...]:
     """Return the gains without which limits after the first are chosen as seldom as they may be."""
     least = _MIN_LIMITS_PROBABILITY / limits
-    chances = [max(_FALSE_LIMIT_PROBABILITY / _FALSE_LIMIT_FACTOR**place, least) for place in range(limits - 1)]
+    chances = [max(_FALSE_LIMIT_PROBABILITY / _FALSE_LIMIT_FACTOR**index, least) for index in range(limits - 1)]
     # a limit is chosen before the one that is enough in half of all orders at most  [MS20]
     return tuple(min(negligible_reach(rate, 2 * chance) + 1, _MAX_WANTED_GAIN) for chance in chances)
 

@@ -86,7 +86,7 @@ class Quantiles:
         if self.buckets > _MAX_BUCKETS:
             raise BadParameter(f"buckets = {self.buckets} is beyond 2^40.", "They are numbered.", "Use wider buckets.")
         levels = tuple(self.levels) if isinstance(self.levels, Iterable) else ()
-        rising = all(isinstance(one, Fraction) for one in levels) and all(
+        rising = all(isinstance(level, Fraction) for level in levels) and all(
             one < other for one, other in itertools.pairwise(levels)
         )
         if not levels or not rising or not 0 <= levels[0] <= levels[-1] <= 1:

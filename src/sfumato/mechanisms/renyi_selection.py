@@ -91,10 +91,15 @@ class RenyiSelection:
         return keep_table(self.orders, each, self.delta_per_key)
 
     @property
+    def decision(self) -> RenyiBounded:
+        """Event of what is decided about one key, except with `delta_per_key`."""
+        table = self._table
+        return RenyiBounded(table.epsilon, self.orders, table.losses, self.neighbours)
+
+    @property
     def event(self) -> Approximate:
         """Event of a release: one bounded decision for each key that a unit touches, except with `delta`."""
-        table = self._table
-        decision = RenyiBounded(table.epsilon, self.orders, table.losses, self.neighbours)
+        decision = self.decision
         return Approximate(decision if self.touched == 1 else Repeated(decision, self.touched), self.delta)
 
     def keep(self, units: int) -> Fraction:

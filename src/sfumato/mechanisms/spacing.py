@@ -66,9 +66,9 @@ class Spacing:
     def numbers(self, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the number of the bucket that each value lies in; values outside are moved to the range."""
         values = np.clip(np.asarray(starts, dtype=np.int64), self.low, self.high)
-        places = np.searchsorted(np.array([one.start for one in self.stretches]), values, side="right") - 1
+        places = np.searchsorted(np.array([stretch.start for stretch in self.stretches]), values, side="right") - 1
         start, width, first = (
-            np.array([getattr(one, name) for one in self.stretches], dtype=np.int64)[places]
+            np.array([getattr(stretch, name) for stretch in self.stretches], dtype=np.int64)[places]
             for name in ("start", "width", "first")
         )
         return np.asarray((values - start) // width + first)

@@ -38,19 +38,19 @@ from sfumato.randomness.max_norm import MAX_PARTS, MaxNormLaw
 
 CONFIDENCE = Fraction(95, 100)
 
-Target = tuple[str, Fraction]
+MarginGoal = tuple[str, Fraction]
 """The name of a column and the margin that it should have."""
 
-_SHORT = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
-_FAR = 10**300
+_TWELVE_DIGITS = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_MAX_DISTANCE_RATIO = 10**300
 _ROUGH = Context(prec=6, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _HALVINGS = 60
-_WIDEST = 1 << 64
-"""Where margins so many times as wide are not to be had, none are: something else of the question costs too much."""
-_NEARER = 10
-"""Halvings after which the margins that a refusal offers are within a thousandth of the nearest."""
-_WIDER = Fraction(13, 10)
-"""Noise that two numbers share reaches more than so many times as far as that of one which pays the same alone."""
+_MAX_MARGIN_FACTOR = 1 << 64
+"""Factor of all margins beyond which the search stops: something else of the question costs too much."""
+_REFUSAL_HALVINGS = 10
+"""Halvings after which the margins that a refusal offers are within a thousandth of the smallest reachable ones."""
+_SHARED_NOISE_RATIO = Fraction(13, 10)
+"""Least ratio of the margin of noise that two numbers share to that of one number at the same price."""
 
 
 def read_margins(pairs: Iterable[str]) -> dict[str, str] | None:
@@ -75,7 +75,7 @@ def read_margins(pairs: Iterable[str]) -> dict[str, str] | None:
 def noise_within(
     private: PrivateQuery,
     needs: tuple[MeasurementSet, ...],
-    targets: tuple[Target, ...],
+    targets: tuple[MarginGoal, ...],
     delta: Fraction,
     cap: PrivacyLoss,
 ) -> tuple[Noise, ...]:
@@ -96,7 +96,7 @@ def noise_within(
 def _affordable(
     private: PrivateQuery,
     needs: tuple[MeasurementSet, ...],
-    targets: tuple[Target, ...],
+    targets: tuple[MarginGoal, ...],
     delta: Fraction,
     cap: PrivacyLoss,
 ) -> tuple[list[Noise], Fraction]:
@@ -129,7 +129,11 @@ def _epsilons(needs: tuple[MeasurementSet, ...], least: dict[GroupColumn, int]) 
 
     Parts that no target names get the mean of those that one does.
     """
-    moved = {(need.group.label, one.name): one.sensitivity.l1 for need in needs for one in need.measurements}
+    moved = {
+        (need.group.label, measurement.name): measurement.sensitivity.l1
+        for need in needs
+        for measurement in need.measurements
+    }
     wanted = {source: moved[source] * least_inverse_scale(reach) for source, reach in least.items()}
     mean = sum(wanted.values(), Fraction(0)) / len(wanted)
     keys = (mean,) * sum(need.key_sensitivity is not None for need in needs)
@@ -144,24 +148,28 @@ def _shared_within(
     A part that shares its noise costs what the most exact of its targets needs.
     """
     keys = epsilons[: len(epsilons) - len(measurements(needs))]
-    sources = [(need.group.label, one.name) for need in needs for one in need.measurements]
+    sources = [(need.group.label, measurement.name) for need in needs for measurement in need.measurements]
     alone = dict(zip(sources, epsilons[len(keys) :], strict=True))
     shared: list[tuple[Measurement, ...]] = []
     found = list(keys)
     for need in needs:
         label = need.group.label
-        moved = tuple(one for one in need.measurements if one.side is not None and one is not need.selecting)
-        wanted = {place: least[label, one.name] for place, one in enumerate(moved) if (label, one.name) in least}
+        moved = tuple(
+            measurement
+            for measurement in need.measurements
+            if measurement.side is not None and measurement is not need.selecting
+        )
+        wanted = {index: least[label, one.name] for index, one in enumerate(moved) if (label, one.name) in least}
         apart = [alone[label, one.name] for one in moved]
         together = None
-        if wanted and 1 < len(moved) <= MAX_PARTS and max(apart) * _WIDER < sum(apart):
+        if wanted and 1 < len(moved) <= MAX_PARTS and max(apart) * _SHARED_NOISE_RATIO < sum(apart):
             sides = tuple(one.side or 1 for one in moved)
             together = need.moved_rows * max(least_rate(sides, place, reach) for place, reach in wanted.items())
         shared.append(moved if together is not None and together < sum(apart) else ())
-        for one in need.measurements:
-            if not shared[-1] or one not in moved:
-                found.append(alone[label, one.name])
-            elif one is moved[0] and together is not None:
+        for measurement in need.measurements:
+            if not shared[-1] or measurement not in moved:
+                found.append(alone[label, measurement.name])
+            elif measurement is moved[0] and together is not None:
                 found.append(together)
     return [(tuple(found), shared)] if any(shared) else []
 
@@ -189,12 +197,22 @@ def least_rate(sides: tuple[int, ...], part: int, reach: int) -> Fraction:
 def _gaussian_within(needs: tuple[MeasurementSet, ...], least: dict[GroupColumn, int], delta: Fraction) -> Noise | None:
     """Return Gaussian noise: what no target names gets the mean of the losses that others have; None without delta."""
     used = delta / 2 if selections(needs) else Fraction(0)
-    if not delta or any(is_chosen(one) or one.candidates is not None for one in measurements(needs)):
+    if not delta or any(
+        is_chosen(measurement) or measurement.candidates is not None for measurement in measurements(needs)
+    ):
         return None
-    squared = {(need.group.label, one.name): one.sensitivity.l2_squared for need in needs for one in need.measurements}
+    squared = {
+        (need.group.label, measurement.name): measurement.sensitivity.l2_squared
+        for need in needs
+        for measurement in need.measurements
+    }
     wanted = {source: greatest_variance(reach) for source, reach in least.items()}
     rho = sum((squared[source] / (2 * variance) for source, variance in wanted.items()), Fraction(0)) / len(wanted)
-    neighbours = {(n.group.label, one.name): one.sensitivity.neighbours for n in needs for one in n.measurements}
+    neighbours = {
+        (n.group.label, measurement.name): measurement.sensitivity.neighbours
+        for n in needs
+        for measurement in n.measurements
+    }
     noise = [
         Gaussian(
             moved, wanted[source] if source in wanted else round_up_to_12_digits(moved / (2 * rho)), neighbours[source]
@@ -241,12 +259,12 @@ def least_inverse_scale(reach: int) -> Fraction:
     distance = reach + 1
     exponent = 1.0
     for _ in range(60):
-        exponent = log(2 / (1 - CONFIDENCE)) - log1p(exp(-exponent / min(distance, _FAR)))
+        exponent = log(2 / (1 - CONFIDENCE)) - log1p(exp(-exponent / min(distance, _MAX_DISTANCE_RATIO)))
     start = Fraction(exponent) / distance
-    found = _SHORT.divide(Decimal(start.numerator), Decimal(start.denominator))
+    found = _TWELVE_DIGITS.divide(Decimal(start.numerator), Decimal(start.denominator))
     while not _suffices(found, reach):
-        found = _SHORT.next_plus(found)
-    while _suffices(smaller := _SHORT.next_minus(found), reach):
+        found = _TWELVE_DIGITS.next_plus(found)
+    while _suffices(smaller := _TWELVE_DIGITS.next_minus(found), reach):
         found = smaller
     return Fraction(found)
 
@@ -256,16 +274,21 @@ def _suffices(inverse_scale: Decimal, reach: int) -> bool:
 
 
 def _reach(
-    private: PrivateQuery, needs: tuple[MeasurementSet, ...], target: Target
+    private: PrivateQuery, needs: tuple[MeasurementSet, ...], target: MarginGoal
 ) -> tuple[Fraction, list[tuple[GroupColumn, int]]]:
     """Return what a target asks of measurements: each, and how many steps its noise may reach; first the widest."""
-    derived = {(need.group.label, one.name): one for need in needs for one in need.derived}
-    fixed = {(need.group.label, one.name) for need in needs for one in need.measurements if one.candidates is None}
+    derived = {(need.group.label, output.name): output for need in needs for output in need.derived}
+    fixed = {
+        (need.group.label, measurement.name)
+        for need in needs
+        for measurement in need.measurements
+        if measurement.candidates is None
+    }
     return steps_of_target(private, derived, fixed, target)
 
 
 def steps_of_target(
-    private: PrivateQuery, derived: dict[GroupColumn, OutputColumn], fixed: Set[GroupColumn], target: Target
+    private: PrivateQuery, derived: dict[GroupColumn, OutputColumn], fixed: Set[GroupColumn], target: MarginGoal
 ) -> tuple[Fraction, list[tuple[GroupColumn, int]]]:
     """Return the widest margin of a target in whole steps, and how many steps each of its measurements may err by."""
     name, margin = target
@@ -313,7 +336,7 @@ def column_origins(private: PrivateQuery, name: str) -> list[Origin]:
 def _nearest(
     private: PrivateQuery,
     needs: tuple[MeasurementSet, ...],
-    targets: tuple[Target, ...],
+    targets: tuple[MarginGoal, ...],
     delta: Fraction,
     cap: PrivacyLoss,
 ) -> str:
@@ -321,21 +344,21 @@ def _nearest(
     if not cap.epsilon:
         return "Nothing is left to spend: ask the owner to raise the budget."
 
-    def wider(factor: Fraction) -> tuple[Target, ...]:
+    def wider(factor: Fraction) -> tuple[MarginGoal, ...]:
         # what a target reaches, in whole steps: the margin that the answer will have
         return tuple((name, _reach(private, needs, (name, margin * factor))[0]) for name, margin in targets)
 
     low, high = Fraction(1), Fraction(2)
     while not _affordable(private, needs, wider(high), delta, cap)[0]:
-        if high >= _WIDEST:
+        if high >= _MAX_MARGIN_FACTOR:
             return "Wider margins do not fit either: ask for fewer columns, or ask the owner to raise the budget."
         low, high = high, 2 * high
-    for _ in range(_NEARER):
+    for _ in range(_REFUSAL_HALVINGS):
         middle = (low + high) / 2
         fits = _affordable(private, needs, wider(middle), delta, cap)[0]
         low, high = (low, middle) if fits else (middle, high)
     return f"The smallest possible margin is {_listed(wider(high))}."
 
 
-def _listed(targets: tuple[Target, ...]) -> str:
+def _listed(targets: tuple[MarginGoal, ...]) -> str:
     return "within " + ", ".join(f"{name} ±{round_up(margin, 6)}" for name, margin in targets)

@@ -18,6 +18,7 @@ from sfumato.accounting.gaussian_curve import epsilon_of
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import Refusal
 from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.key_rounds import KeyRounds
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.renyi_selection import RenyiSelection
@@ -130,7 +131,7 @@ def _is_charged_more(plan: Plan, other: Plan | None, caps: tuple[Filter, ...]) -
         return False
     if [_without_selection(group) for group in plan.groups] != [_without_selection(group) for group in other.groups]:
         return False
-    if not any(isinstance(group.selection, RenyiSelection) for group in plan.groups):
+    if not any(isinstance(group.selection, RenyiSelection | KeyRounds) for group in plan.groups):
         return False
     events = plan.event, other.event
     used = ([_or_infinity(cap.used_after(event)) for event in events] for cap in caps)

@@ -16,8 +16,8 @@ LAPLACE_ROOT = 3
 GAUSSIAN_ROOT = 2
 SHARE_FINENESS = 64
 """Shares are rounded up to such parts of the largest."""
-_WORTH = 1e-6
-"""Less than such a part of the error is not worth other noise."""
+_MIN_ERROR_GAIN = 1e-6
+"""Least relative reduction of the error for which another noise is chosen."""
 
 Shared = Sequence[tuple[Measurement, ...]]
 """For each group the measurements that share their noise, in its order; () where none do."""
@@ -57,12 +57,12 @@ def parts_of(
 ) -> list[tuple[MeasurementSet, tuple[Measurement, ...]]]:
     """Return what gets an epsilon of its own: each measurement, or all of a group that share their noise, as one."""
     found: list[tuple[MeasurementSet, tuple[Measurement, ...]]] = []
-    for place, need in enumerate(needs):
-        together = shared[place] if shared else ()
-        for one in need.measurements:
-            if one not in together:
-                found.append((need, (one,)))
-            elif one is together[0]:
+    for index, need in enumerate(needs):
+        together = shared[index] if shared else ()
+        for measurement in need.measurements:
+            if measurement not in together:
+                found.append((need, (measurement,)))
+            elif measurement is together[0]:
                 found.append((need, together))
     return found
 
@@ -82,13 +82,13 @@ def vector_of(need: MeasurementSet) -> tuple[Measurement, ...]:
     Proof: proofs/disjoint_conditions.md
     """
     found = tuple(
-        one
-        for one in need.measurements
-        if one.name in need.vector
-        and one is not need.selecting
-        and one.bound is None
-        and one.side is not None
-        and one.sensitivity.l1 >= one.side * need.moved_rows
+        measurement
+        for measurement in need.measurements
+        if measurement.name in need.vector
+        and measurement is not need.selecting
+        and measurement.bound is None
+        and measurement.side is not None
+        and measurement.sensitivity.l1 >= measurement.side * need.moved_rows
     )
     return found if len(found) > 1 else ()
 
@@ -96,13 +96,17 @@ def vector_of(need: MeasurementSet) -> tuple[Measurement, ...]:
 def _shared(need: MeasurementSet) -> tuple[Measurement, ...]:
     if vector := vector_of(need):
         return vector
-    moved = [one for one in need.measurements if one.side is not None and one is not need.selecting]
+    moved = [
+        measurement
+        for measurement in need.measurements
+        if measurement.side is not None and measurement is not need.selecting
+    ]
     roots = {one: _root(_laplace_weight(one.sensitivity, importance(need, one))) for one in moved}
     moved.sort(key=lambda one: -roots[one])  # stable: equal ones stay in their order
-    best = _WORTH * sum(roots.values())
+    best = _MIN_ERROR_GAIN * sum(roots.values())
     found: tuple[Measurement, ...] = ()
     for size in range(2, min(len(moved), MAX_PARTS) + 1):
-        some = tuple(one for one in need.measurements if one in moved[:size])
+        some = tuple(measurement for measurement in need.measurements if measurement in moved[:size])
         gain = sum(roots[one] for one in some) - _root(_together_weight(need, some))
         if gain > best:
             best, found = gain, some
@@ -125,9 +129,9 @@ def gaussian_parts(needs: tuple[MeasurementSet, ...]) -> list[tuple[Measurement,
     for need in needs:
         vector = gaussian_vector_of(need)
         found += [
-            vector if vector and one is vector[0] else (one,)
-            for one in need.measurements
-            if one.quantity.function not in CHOSEN and one not in vector[1:]
+            vector if vector and measurement is vector[0] else (measurement,)
+            for measurement in need.measurements
+            if measurement.quantity.function not in CHOSEN and measurement not in vector[1:]
         ]
     return found
 
@@ -135,9 +139,10 @@ def gaussian_parts(needs: tuple[MeasurementSet, ...]) -> list[tuple[Measurement,
 def gaussian_weights(needs: tuple[MeasurementSet, ...]) -> tuple[Fraction, ...]:
     """Return the weight of each of `gaussian_parts`."""
     weights = {
-        id(one): importance(need, one) * Fraction(one.sensitivity.l2_squared, one.sensitivity.linf**2)
+        id(measurement): importance(need, measurement)
+        * Fraction(measurement.sensitivity.l2_squared, measurement.sensitivity.linf**2)
         for need in needs
-        for one in need.measurements
+        for measurement in need.measurements
     }
     return tuple(sum((weights[id(one)] for one in part), Fraction(0)) for part in gaussian_parts(needs))
 

@@ -150,7 +150,7 @@ class CanonicalFlow:
                 leaf = self._leaf()
                 written = [[constant_data(value) for value in row] for row in rows]
                 return ["values", leaf, written], {
-                    (label, name): digest(["value", leaf, place]) for place, (name, _) in enumerate(columns)
+                    (label, name): digest(["value", leaf, index]) for index, (name, _) in enumerate(columns)
                 }
             case MaterializedNode(source, label, columns, keys, most):
                 below, tokens = self._flow(source)
@@ -177,9 +177,9 @@ class CanonicalFlow:
                 text = ["per", sorted(set(by.values())), below]
                 node = digest(text)
                 found = {(label, name): digest(["key", node, token]) for name, token in by.items()}
-                for one in measures:
-                    made = self._aggregate(one.aggregate, tokens, known)
-                    found[label, one.name] = digest(["of", node, made, *range_of(one.facts)])
+                for measure in measures:
+                    made = self._aggregate(measure.aggregate, tokens, known)
+                    found[label, measure.name] = digest(["of", node, made, *range_of(measure.facts)])
                 return text, found
             case SortNode(source, keys):
                 below, tokens = self._flow(source)
@@ -190,7 +190,7 @@ class CanonicalFlow:
             case WindowNode(source, label, values):
                 below, tokens = self._flow(source)
                 seen = digest(below)
-                found = {(label, one.name): digest(["window", seen, self._window(one, tokens)]) for one in values}
+                found = {(label, value.name): digest(["window", seen, self._window(value, tokens)]) for value in values}
                 return below, {**tokens, **found}
             case UnionAllNode(left, right, label):
                 sides = []
@@ -199,7 +199,7 @@ class CanonicalFlow:
                     sides.append([[tokens[side.label, item.name] for item in side.items], below])
                 leaf = self._leaf()
                 return ["both", leaf, *sides], {
-                    (label, item.name): digest(["either", leaf, place]) for place, item in enumerate(left.items)
+                    (label, item.name): digest(["either", leaf, index]) for index, item in enumerate(left.items)
                 }
             case MarkJoinNode(left, right, label, condition):
                 (first, left_tokens), (second, right_tokens) = self._flow(left), self._flow(right)
@@ -249,7 +249,9 @@ class CanonicalFlow:
         return [[self._scalar(key, tokens, known), descending, first] for key, descending, first in keys]
 
     def _aggregate(self, aggregate: Aggregate[Scalar], tokens: Tokens, known: dict[Scalar, str]) -> list[object]:
-        arguments = [[self._scalar(one, tokens, known), *range_of(one.facts)] for one in aggregate.arguments]
+        arguments = [
+            [self._scalar(argument, tokens, known), *range_of(argument.facts)] for argument in aggregate.arguments
+        ]
         where = (
             None
             if aggregate.where is None

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sfumato.caches import remembered
 from sfumato.certified.enclosure import Enclosure, enclose, lower, refine
 
-_SHORT = Context(prec=12, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_TWELVE_DIGITS = Context(prec=12, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
 
 
 @remembered(256)
@@ -36,7 +36,7 @@ def concentrated_loss(epsilon: Fraction, delta: Fraction) -> Fraction | None:
     if bound <= 0:
         return None
     exact = Fraction(bound)
-    return Fraction(_SHORT.divide(Decimal(exact.numerator), Decimal(exact.denominator)))
+    return Fraction(_TWELVE_DIGITS.divide(Decimal(exact.numerator), Decimal(exact.denominator)))
 
 
 def _best_order(epsilon: float, log_delta: float) -> Fraction:

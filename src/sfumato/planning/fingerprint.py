@@ -53,7 +53,10 @@ def materialized_bytes(private: PrivateQuery) -> int:
 
 
 def _group(group: GroupPlan) -> list[object]:
-    measured = [[one.name, str(one.quantity.function), one.quantity.distinct] for one in group.measured]
+    measured = [
+        [measurement.name, str(measurement.quantity.function), measurement.quantity.distinct]
+        for measurement in group.measured
+    ]
     event = event_of((group,))  # it holds the selection, then every mechanism in order
     selected = group.selection is not None if group.threshold_selection is None else group.threshold_selection.threshold
     # one more cell: other noise is kept of it
@@ -73,15 +76,23 @@ def _reached(group: GroupPlan) -> Iterator[list[object]]:
 
     It follows from policy and text, and from public tables, which another snapshot may have others of.
     """
-    for one in group.measured:
-        if one.candidates is not None:
-            yield [one.name, one.candidates.thresholds, [moved.l1 for moved in one.candidates.sensitivities]]
-        elif one.bound is not None:
-            yield [one.name, "total", *one.bound.thresholds]
-        elif one.name in group.vector:
-            yield [one.name, "vector", one.sensitivity.l1]
-        elif isinstance(one.mechanism, MaxNormPart):
-            yield [one.name, one.mechanism.joint.sides[one.mechanism.place], one.mechanism.joint.sensitivity]
+    for measurement in group.measured:
+        if measurement.candidates is not None:
+            yield [
+                measurement.name,
+                measurement.candidates.thresholds,
+                [moved.l1 for moved in measurement.candidates.sensitivities],
+            ]
+        elif measurement.bound is not None:
+            yield [measurement.name, "total", *measurement.bound.thresholds]
+        elif measurement.name in group.vector:
+            yield [measurement.name, "vector", measurement.sensitivity.l1]
+        elif isinstance(measurement.mechanism, MaxNormPart):
+            yield [
+                measurement.name,
+                measurement.mechanism.joint.sides[measurement.mechanism.place],
+                measurement.mechanism.joint.sensitivity,
+            ]
     for choice in group.chosen:
         match choice.mechanism:
             case MatchedCount(limits, cells):
@@ -93,10 +104,10 @@ def _reached(group: GroupPlan) -> Iterator[list[object]]:
             case Meetings(_, sides, several):
                 yield [choice.name, [[side.rows, side.repeats] for side in sides], several]
     public = {node.label for node in nodes(group.group.rows) if isinstance(node, MaterializedNode)}
-    for each in group.all_outputs:
-        for part in (part for argument in each.quantity.arguments for part in walk(argument)):
+    for output in group.all_outputs:
+        for part in (part for argument in output.quantity.arguments for part in walk(argument)):
             if (place := address(part)) is not None and place.label in public:
-                yield [each.name, place.name, part.facts.low, part.facts.high, str(part.facts.step)]
+                yield [output.name, place.name, part.facts.low, part.facts.high, str(part.facts.step)]
 
 
 def first_spelling(event: Event) -> Event:

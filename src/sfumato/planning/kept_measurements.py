@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
+from sfumato.mechanisms.key_rounds import KeyRounds
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.renyi_selection import RenyiSelection
 from sfumato.mechanisms.spelled_list import SpelledList
@@ -16,7 +17,7 @@ from sfumato.planning.measurement_identity import MeasuredGroup, MeasurementIden
 from sfumato.planning.notes.plan_notes import with_notes
 from sfumato.planning.plan import GroupPlan, KeySelection, Plan, PlannedMeasurement, PlannedSelection
 
-_SELECTIONS_WITHOUT_NUMBERS = (OptimalSelection, RenyiSelection)
+_SELECTIONS_WITHOUT_NUMBERS = (OptimalSelection, RenyiSelection, KeyRounds)
 GroupSelection = KeySelection | None
 
 

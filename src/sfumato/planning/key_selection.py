@@ -19,10 +19,10 @@ from sfumato.planning.noise import Noise, expected_error
 from sfumato.planning.plan import GroupPlan
 from sfumato.query.functions import Aggregation
 
-Pair = tuple[Noise, Noise]
+NoisePair = tuple[Noise, Noise]
 
-MOST_MORE = 2
-"""A group that an amount selects appears from at most so many times the size that `_size` tells of all cells."""
+MAX_SIZE_RATIO = 2
+"""Maximum ratio of the size from which an amount selects a group to the size that `_size` gives for all cells."""
 
 
 def select_keys_by_amount(need: MeasurementSet, ranking: str | None) -> MeasurementSet:
@@ -33,7 +33,7 @@ def select_keys_by_amount(need: MeasurementSet, ranking: str | None) -> Measurem
     """
     if need.keys is None or need.top is not None or need.selecting is not None:
         return need
-    known = [one for one in need.measurements if one.candidates is None]
+    known = [measurement for measurement in need.measurements if measurement.candidates is None]
     rows = [one for one in known if counts_everybody(one.quantity)]
     sums = [one for one in known if one.name == ranking and _is_amount(one.quantity)]
     return replace(need, selecting_amount=(rows or sums)[0].name) if rows or sums else need
@@ -50,9 +50,11 @@ def select_keys_at_bound(need: MeasurementSet) -> MeasurementSet:
     if need.keys is None or need.selecting is not None or contribution.groups < contribution.rows:
         return need
     rows = [
-        one
-        for one in need.measurements
-        if one.candidates is not None and one.candidates.bounds_rows and counts_everybody(one.quantity)
+        measurement
+        for measurement in need.measurements
+        if measurement.candidates is not None
+        and measurement.candidates.bounds_rows
+        and counts_everybody(measurement.quantity)
     ]
     return replace(need, selecting_amount=rows[0].name) if rows else need
 
@@ -68,7 +70,7 @@ def size_words(group: GroupPlan) -> str:
     needed = group.selection.units_for(CONFIDENCE)
     if group.threshold_selection is None or group.threshold_selection.most == 1:
         return f"{needed:,} people"
-    (one,) = (one for one in group.measured if one.name == group.selecting_measurement)
+    (one,) = (measurement for measurement in group.measured if measurement.name == group.selecting_measurement)
     quantity = one.quantity
     if one.candidates is not None and one.selected is None:
         return f"{round_up(Fraction(needed, one.candidates.thresholds[-1]), 2)} times the selected bound, in rows,"
@@ -77,7 +79,7 @@ def size_words(group: GroupPlan) -> str:
     return f"a sum of {round_up(needed * quantity.arguments[0].facts.step)}"
 
 
-def pairs_of(every: Sequence[Noise], found: Sequence[Noise], share: Share | None) -> tuple[Pair, ...]:
+def pairs_of(every: Sequence[Noise], found: Sequence[Noise], share: Share | None) -> tuple[NoisePair, ...]:
     """Return each of the other noises, behind the noise of all cells that it is compared with.
 
     Of a share, that is the one which spends the same losses: what an account has spent decides between the two.
@@ -90,17 +92,17 @@ def pairs_of(every: Sequence[Noise], found: Sequence[Noise], share: Share | None
 
 
 def keep_if_groups_stay_visible(
-    needs: Sequence[MeasurementSet], others: Sequence[MeasurementSet], pairs: Sequence[Pair]
+    needs: Sequence[MeasurementSet], others: Sequence[MeasurementSet], pairs: Sequence[NoisePair]
 ) -> tuple[MeasurementSet, ...]:
     """Return the other needs but where groups would appear from far more people on: there, those of all cells."""
     return tuple(
-        other if any(_shows(other, one[0][place], two[0][place]) for one, two in pairs) else need
-        for place, (need, other) in enumerate(zip(needs, others, strict=True))
+        other if any(_shows(other, one[0][index], two[0][index]) for one, two in pairs) else need
+        for index, (need, other) in enumerate(zip(needs, others, strict=True))
     )
 
 
 def prefer_lower_error(
-    needs: tuple[MeasurementSet, ...], others: tuple[MeasurementSet, ...], pairs: Sequence[Pair]
+    needs: tuple[MeasurementSet, ...], others: tuple[MeasurementSet, ...], pairs: Sequence[NoisePair]
 ) -> tuple[Noise, ...]:
     """Return the other noises that err less than that of all cells, by as much as groups need to be larger to appear.
 
@@ -118,7 +120,7 @@ def prefer_lower_error(
 
 
 def prefer_lower_charge(
-    others: tuple[MeasurementSet, ...], pairs: Sequence[Pair], cap: PrivacyLoss
+    others: tuple[MeasurementSet, ...], pairs: Sequence[NoisePair], cap: PrivacyLoss
 ) -> tuple[Noise, ...]:
     """Return the other noises, of the same margins, that are charged less, by as much as groups need to be larger."""
     return tuple(
@@ -133,7 +135,7 @@ def _all_show(others: Sequence[MeasurementSet], one: Noise, two: Noise) -> bool:
 
 
 def _shows(other: MeasurementSet, one: GroupPlan, two: GroupPlan) -> bool:
-    return _growth(one, two) <= (MOST_MORE if other.selecting_amount is not None else 1)
+    return _growth(one, two) <= (MAX_SIZE_RATIO if other.selecting_amount is not None else 1)
 
 
 def _most_growth(one: Noise, two: Noise) -> Fraction:
@@ -171,8 +173,10 @@ def _error(
         replace(
             need,
             measurements=tuple(
-                replace(one, importance=one.importance + 1) if other.top and one.name == other.top.by else one
-                for one in need.measurements
+                replace(measurement, importance=measurement.importance + 1)
+                if other.top and measurement.name == other.top.by
+                else measurement
+                for measurement in need.measurements
             ),
         )
         if need.keys is None

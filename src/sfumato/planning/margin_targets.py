@@ -122,7 +122,9 @@ def fixed_targets(within: object) -> tuple[tuple[str, Fraction], ...]:
 
 def goal_to_json(goal: AccuracyGoal) -> dict[str, object]:
     """Return a goal as it is stored beside an answer."""
-    targets = {one.name: f"{one.amount * 100}%" if one.relative else str(one.amount) for one in goal.targets}
+    targets = {
+        target.name: f"{target.amount * 100}%" if target.relative else str(target.amount) for target in goal.targets
+    }
     numbers = {"most": str(goal.most), "paid": str(goal.paid)}
     return {"within": targets, **numbers, "pilot": goal.is_pilot, "unreachable": goal.unreachable}
 

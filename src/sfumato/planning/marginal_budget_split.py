@@ -18,8 +18,8 @@ from sfumato.planning.shared_marginals import ContingencyTable, MarginalMeasurem
 
 _ROUNDS = 60
 _MAX_DESCENT_STEPS = 200
-_FINENESS = 256
-"""Shares are rounded to such parts of the largest, so that every machine splits alike."""
+_SHARE_STEPS = 256
+"""Steps of the largest share to which all shares are rounded, so that every machine computes the same split."""
 _MIN_SHARE = 1e-4
 _MAX_DEVIATION_RATIO = 1.1
 """No margin has a larger deviation than that many times the one it has by itself, for an even part of the price."""
@@ -90,12 +90,12 @@ def split_measurements(
     parts = {(label, name): part for label, name, part in split}
     changed = {}
     for need in needs:
-        for one in need.measurements:
-            if (part := parts.get((need.group.label, one.name))) is not None:
-                moved = one.sensitivity.l1**2 if power == 2 else one.sensitivity.l2_squared
+        for measurement in need.measurements:
+            if (part := parts.get((need.group.label, measurement.name))) is not None:
+                moved = measurement.sensitivity.l1**2 if power == 2 else measurement.sensitivity.l2_squared
                 # the root that a measurement gets of its importance is undone (planning/budget_split.py)
-                importance = part ** (power + 1) * Fraction(one.sensitivity.linf**2, moved)
-                changed[need.group.label, one.name] = replace(one, importance=importance)
+                importance = part ** (power + 1) * Fraction(measurement.sensitivity.linf**2, moved)
+                changed[need.group.label, measurement.name] = replace(measurement, importance=importance)
     return _changed(needs, changed)
 
 
@@ -122,7 +122,7 @@ def geometric_error(
 def _measured(
     needs: tuple[MeasurementSet, ...], tables: Sequence[ContingencyTable]
 ) -> list[tuple[ContingencyTable, list[Measurement]]]:
-    found = {(need.group.label, one.name): one for need in needs for one in need.measurements}
+    found = {(need.group.label, measurement.name): measurement for need in needs for measurement in need.measurements}
     return [(table, [found[margin.label, margin.name] for margin in table.margins]) for table in tables]
 
 
@@ -132,7 +132,9 @@ def _changed(
     return tuple(
         replace(
             need,
-            measurements=tuple(changed.get((need.group.label, one.name), one) for one in need.measurements),
+            measurements=tuple(
+                changed.get((need.group.label, measurement.name), measurement) for measurement in need.measurements
+            ),
         )
         for need in needs
     )
@@ -145,8 +147,8 @@ def _rounded(error: float) -> Fraction:
 def _parts(shares: Sequence[float]) -> list[Fraction]:
     """Return shares as fractions with small denominators; none is 0."""
     largest = max(shares)
-    scale = Fraction(largest).limit_denominator(_FINENESS**2)
-    return [Fraction(max(1, round(share / largest * _FINENESS)), _FINENESS) * scale for share in shares]
+    scale = Fraction(largest).limit_denominator(_SHARE_STEPS**2)
+    return [Fraction(max(1, round(share / largest * _SHARE_STEPS)), _SHARE_STEPS) * scale for share in shares]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +216,7 @@ class MarginalVariances:
         power: int,
     ) -> "MarginalVariances":
         """Return the variances of measurements, by label and name, of which some are margins of common tables."""
-        places = {name: place for place, name in enumerate(names)}
+        places = {name: index for index, name in enumerate(names)}
         numbers: dict[object, int] = {}
         entries = [
             (
@@ -250,7 +252,7 @@ class MarginalVariances:
         even = np.full(count, 1 / count)
         # a residual that only one margin holds is worth what it adds to that margin: the finest come first
         held = self.factors.residual_counts()
-        largest = sorted(range(count), key=lambda place: -held[place])[
+        largest = sorted(range(count), key=lambda index: -held[index])[
             : _MAX_PREFERRED_MARGINS if count <= _MAX_MARGINS_OF_STARTS else 0
         ]
         starts = [even]
@@ -324,8 +326,8 @@ class MarginalVariances:
 
 def _as_priced(shares: _Vector) -> _Vector:
     """Return shares as `_parts` and then `budget_split.shares` round them, to 64ths of the largest, upwards."""
-    fine = np.maximum(1, np.rint(shares / shares.max() * _FINENESS))
-    coarse = np.ceil(fine * (SHARE_FINENESS / _FINENESS))
+    fine = np.maximum(1, np.rint(shares / shares.max() * _SHARE_STEPS))
+    coarse = np.ceil(fine * (SHARE_FINENESS / _SHARE_STEPS))
     return np.asarray(coarse / coarse.sum())
 
 
@@ -365,9 +367,9 @@ def _gains(table: ContingencyTable, importances: Sequence[float], shares: Sequen
     for margin, importance in zip(table.margins, importances, strict=True):
         for axes in subsets(margin.axes):
             cost = importance * _factor(table, margin, axes) / _precision(table, axes, shares) ** 2
-            for place, (other, share) in enumerate(zip(table.margins, shares, strict=True)):
+            for index, (other, share) in enumerate(zip(table.margins, shares, strict=True)):
                 if axes <= set(other.axes):
-                    gains[place] += cost * 2 * share / table.folded(other, axes)
+                    gains[index] += cost * 2 * share / table.folded(other, axes)
     return gains
 
 

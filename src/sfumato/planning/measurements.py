@@ -18,8 +18,8 @@ from sfumato.planning.sensitivities import moves_of, of_people, of_quantity, sid
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
-_MOST_LETTERS = 32
-"""A longer text is not spelled: nobody would need so many people to have it."""
+_MAX_TEXT_LETTERS = 32
+"""Maximum letters of a selected text; a longer one would need more people than tables have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +83,17 @@ class MeasurementSet:
         Or else the `selecting_amount`.
         """
         if self.top is not None:
-            return next(one for one in self.measurements if one.name == self.top.by)
+            return next(measurement for measurement in self.measurements if measurement.name == self.top.by)
         if self.keys is None:
             return None
         if self.selecting_amount is not None:
-            return next(one for one in self.measurements if one.name == self.selecting_amount)
-        counts = [one for one in self.measurements if one.sensitivity.linf == 1 and counts_everybody(one.quantity)]
-        return min(counts, key=lambda one: one.sensitivity.l1, default=None)
+            return next(measurement for measurement in self.measurements if measurement.name == self.selecting_amount)
+        counts = [
+            measurement
+            for measurement in self.measurements
+            if measurement.sensitivity.linf == 1 and counts_everybody(measurement.quantity)
+        ]
+        return min(counts, key=lambda count: count.sensitivity.l1, default=None)
 
     @property
     def key_sensitivity(self) -> Sensitivity | None:
@@ -132,7 +136,7 @@ def needs_of(group: Group, neighbours: Neighbours, *, fixed: bool = False) -> Me
     for recipe in recipes:
         for quantity, amount in recipe.quantities:
             importance[quantity] = importance.get(quantity, Fraction(0)) + amount
-    names = {quantity: f"m{place}" for place, quantity in enumerate(importance, 1)}
+    names = {quantity: f"m{index}" for index, quantity in enumerate(importance, 1)}
     cells = max(1, group.cells) if group.public_keys else None
     return MeasurementSet(
         group,
@@ -156,7 +160,7 @@ def longest_spelled(group: Group) -> int:
     """Return how many letters the texts have that can be spelled as keys of a group; 0 if its keys are no one text."""
     if len(group.keys) != 1 or group.keys[0].scalar.facts.kind is not Kind.TEXT:
         return 0
-    return min(group.keys[0].scalar.facts.max_chars or _MOST_LETTERS, _MOST_LETTERS)
+    return min(group.keys[0].scalar.facts.max_chars or _MAX_TEXT_LETTERS, _MAX_TEXT_LETTERS)
 
 
 def limit_to_top_k(need: MeasurementSet, top: TopK, neighbours: Neighbours) -> MeasurementSet:
@@ -166,8 +170,12 @@ def limit_to_top_k(need: MeasurementSet, top: TopK, neighbours: Neighbours) -> M
     return replace(
         need,
         measurements=tuple(
-            replace(one, sensitivity=of_quantity(one.quantity, fewer, top.chosen, neighbours), bound=one.candidates)
-            for one in need.measurements
+            replace(
+                measurement,
+                sensitivity=of_quantity(measurement.quantity, fewer, top.chosen, neighbours),
+                bound=measurement.candidates,
+            )
+            for measurement in need.measurements
         ),
         top=top,
     )
@@ -175,4 +183,4 @@ def limit_to_top_k(need: MeasurementSet, top: TopK, neighbours: Neighbours) -> M
 
 def measurements(needs: tuple[MeasurementSet, ...]) -> tuple[Measurement, ...]:
     """Return the measurements of all groups, in order."""
-    return tuple(one for need in needs for one in need.measurements)
+    return tuple(measurement for need in needs for measurement in need.measurements)

@@ -68,15 +68,17 @@ def with_steps(need: MeasurementSet, neighbours: Neighbours) -> MeasurementSet:
     if neighbours is not Neighbours.ADD_REMOVE or need.top is not None:
         return need
     simple = simple_names(need)
-    roots = _forest([node for one in need.measurements if one.name in simple and (node := _node(one, need))])
+    roots = _forest(
+        [node for measurement in need.measurements if measurement.name in simple and (node := _node(measurement, need))]
+    )
     if not any(root.children for root in roots):
         return need
     steps: dict[str, Measurement] = {}
     sums: list[SumOfSteps] = []
     for root in roots:
         _place(root, Fraction(0), steps, sums)
-    measurements = tuple(steps.get(one.name, one) for one in need.measurements)
-    names = tuple(steps[one.name].name for one in need.measurements if one.name in steps)
+    measurements = tuple(steps.get(measurement.name, measurement) for measurement in need.measurements)
+    names = tuple(steps[measurement.name].name for measurement in need.measurements if measurement.name in steps)
     return replace(need, measurements=measurements, vector=names, sums=tuple(sums))
 
 
@@ -178,9 +180,9 @@ def prefers_steps(steps: Plan, apart: Plan, cap: PrivacyLoss) -> bool:
     A function of the two plans; which one is taken is a question of usefulness alone.
     """
     found: list[tuple[int, int]] = []
-    for one, other in zip(steps.groups, apart.groups, strict=True):
+    for group, other in zip(steps.groups, apart.groups, strict=True):
         for measured in other.measured:
-            margin, before = step_margin(one, measured.name), measured.mechanism.margin(CONFIDENCE)
+            margin, before = step_margin(group, measured.name), measured.mechanism.margin(CONFIDENCE)
             if margin is None or margin > before * _MAX_MARGIN_RATIO:
                 return False
             found.append((margin, max(before, 1)))
@@ -191,7 +193,7 @@ def prefers_steps(steps: Plan, apart: Plan, cap: PrivacyLoss) -> bool:
 
 def step_margin(group: GroupPlan, name: str) -> int | None:
     """Return the margin of a measurement, or of a sum of steps; None where it is neither."""
-    laws = [one.mechanism for one in group.measured if one.name in group.steps_of(name)]
+    laws = [measurement.mechanism for measurement in group.measured if measurement.name in group.steps_of(name)]
     if len(laws) == 1:
         return laws[0].margin(CONFIDENCE)
     smooth = [law for law in laws if isinstance(law, Gaussian)]

@@ -37,6 +37,6 @@ def _bare(one: Measurement) -> Measurement:
 
 def for_question(plan: GroupPlan, need: MeasurementSet) -> GroupPlan:
     """Return the noise of a shape as that of a question that has it."""
-    quantities = {one.name: one.quantity for one in need.measurements}
-    measured = tuple(replace(one, quantity=quantities[one.name]) for one in plan.measured)
+    quantities = {measurement.name: measurement.quantity for measurement in need.measurements}
+    measured = tuple(replace(measurement, quantity=quantities[measurement.name]) for measurement in plan.measured)
     return replace(plan, group=need.group, measured=measured, derived=need.derived)

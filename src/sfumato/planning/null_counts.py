@@ -12,7 +12,7 @@ from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.language.lower_logic import present
 from sfumato.language.scalar import Operator, Scalar
-from sfumato.planning.aggregates.average import DIVISOR, AverageColumn
+from sfumato.planning.aggregates.average import COUNT_IMPORTANCE, AverageColumn
 from sfumato.planning.aggregates.others import all_of
 from sfumato.planning.derived_measurement import SumOfSteps
 from sfumato.planning.disjoint_conditions import conjuncts
@@ -53,7 +53,7 @@ def with_null_count(need: MeasurementSet, neighbours: Neighbours) -> Measurement
     found = _counted(need, neighbours)
     if found is None:
         return need
-    part = _AVERAGE_WEIGHT if found.present.importance == DIVISOR else Fraction(1)
+    part = _AVERAGE_WEIGHT if found.present.importance == COUNT_IMPORTANCE else Fraction(1)
     divisor = part * found.present.importance
     nulls = replace(found.nulls, importance=divisor)
     measured = {
@@ -64,7 +64,7 @@ def with_null_count(need: MeasurementSet, neighbours: Neighbours) -> Measurement
     sums = SumOfSteps(found.present.name, (nulls.name, found.rows.name), found.present.quantity, (-1, 1))
     return replace(
         need,
-        measurements=tuple(measured.get(one.name, one) for one in need.measurements),
+        measurements=tuple(measured.get(measurement.name, measurement) for measurement in need.measurements),
         vector=(nulls.name, found.total.name),
         sums=(sums,),
     )
@@ -83,7 +83,7 @@ def with_null_step(need: MeasurementSet, neighbours: Neighbours) -> MeasurementS
     together = (found.present.name, found.total.name)
     return replace(
         need,
-        measurements=tuple(measured.get(one.name, one) for one in need.measurements),
+        measurements=tuple(measured.get(measurement.name, measurement) for measurement in need.measurements),
         vector=(nulls.name, *together),
         sums=(SumOfSteps(found.rows.name, (nulls.name, found.present.name), found.rows.quantity),),
         together=together,
@@ -99,7 +99,11 @@ def _counted(need: MeasurementSet, neighbours: Neighbours) -> _Counted | None:
     if neighbours is not Neighbours.ADD_REMOVE or need.top is not None or need.vector or need.sums:
         return None
     simple = simple_names(need)
-    plain = [one for one in need.measurements if one.name in simple and one.side is not None and one.bound is None]
+    plain = [
+        measurement
+        for measurement in need.measurements
+        if measurement.name in simple and measurement.side is not None and measurement.bound is None
+    ]
     counts = [one for one in plain if one.quantity.function is Aggregation.COUNT]
     found = [
         _Counted(rows, known, total, value)
@@ -153,7 +157,7 @@ def _ratios(plan: Plan, apart: Plan) -> list[Fraction]:
     return [
         variance(own) / variance(other)
         for own, other in pairs
-        for measured in ({one.name for one in other.measured},)
+        for measured in ({measurement.name for measurement in other.measured},)
         for made in other.derived
         if measured.issuperset(made.measured)  # what is chosen costs the same in both
         for variance in (_variance_of(other, made.measured),)
@@ -162,16 +166,16 @@ def _ratios(plan: Plan, apart: Plan) -> list[Fraction]:
 
 def _variance_of(apart: GroupPlan, names: Sequence[str]) -> Callable[[GroupPlan], Fraction]:
     """Return what tells the expected squared error of a column: of an average also that of its count."""
-    units = {one.name: one.sensitivity.linf for one in apart.measured}
+    units = {measurement.name: measurement.sensitivity.linf for measurement in apart.measured}
     columns = {made.measured: made for made in apart.derived}
     is_average = isinstance(columns[tuple(names)], AverageColumn)
 
     def found(group: GroupPlan) -> Fraction:
-        laws = {one.name: one.mechanism for one in group.measured}
+        laws = {measurement.name: measurement.mechanism for measurement in group.measured}
         errors = [
             sum((variance_of(laws[step]) for step in group.steps_of(name)), Fraction(0)) / units[name] ** 2
             for name in names
         ]
-        return errors[0] * DIVISOR + errors[1] if is_average else sum(errors, Fraction(0))
+        return errors[0] * COUNT_IMPORTANCE + errors[1] if is_average else sum(errors, Fraction(0))
 
     return found

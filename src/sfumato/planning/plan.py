@@ -12,6 +12,7 @@ from sfumato.language.rel_nodes import noisy_tables
 from sfumato.mechanisms.bounded_flow import BoundedFlow
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.key_rounds import KeyRounds
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.max_norm import MaxNormPart
@@ -33,7 +34,7 @@ from sfumato.planning.shared_marginals import ContingencyTable
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
-KeySelection = OptimalSelection | RenyiSelection | CountedKeys | TopList | SpelledList
+KeySelection = OptimalSelection | RenyiSelection | KeyRounds | CountedKeys | TopList | SpelledList
 """What releases the keys of a group where they are not public, or a few of many."""
 
 
@@ -108,8 +109,8 @@ class PlannedSelection:
 class GroupPlan:
     """What is measured in one group. `selection` releases the keys where they are not public, or a few of many.
 
-    All but `OptimalSelection` and `RenyiSelection` release with them the numbers of the measurement that is called
-    `selecting_measurement`.
+    All but `OptimalSelection`, `RenyiSelection` and `KeyRounds` release with them the numbers of the measurement that
+    is called `selecting_measurement`.
     """
 
     group: Group

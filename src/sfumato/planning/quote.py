@@ -12,6 +12,7 @@ from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import integer
 from sfumato.mechanisms.bounded_flow import BOUND_EPSILON_SHARE, BoundedFlow
+from sfumato.mechanisms.key_rounds import KeyRounds
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.max_norm import MaxNormPart
@@ -35,7 +36,7 @@ from sfumato.planning.notes.bound_selection import selection_notes
 from sfumato.planning.notes.distinct_counts import matching_notes
 from sfumato.planning.notes.note import Note, NoteRank, texts_by_rank
 from sfumato.planning.notes.truncation import BiasEstimate, bias_notes
-from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement, PlannedSelection
+from sfumato.planning.plan import GroupPlan, KeySelection, Plan, PlannedMeasurement, PlannedSelection
 from sfumato.planning.top_lists import list_note
 from sfumato.query.types import Type
 
@@ -365,4 +366,14 @@ def _notes(plan: Plan) -> Iterator[Note]:
                 f"probability 95 % from {size_words(group)} on. Smaller groups may be missing; "
                 "an answer without groups costs the same."
             )
-            yield Note(NoteRank.LACK, text)
+            yield Note(NoteRank.LACK, text + _rounds_words(group.selection))
+
+
+def _rounds_words(selection: KeySelection) -> str:
+    """Say that keys are selected in rounds, where they are."""
+    if not isinstance(selection, KeyRounds):
+        return ""
+    return (
+        f" They are selected in {len(selection.rounds)} rounds: after a round, each person is counted in up to "
+        f"{selection.groups_per_unit:,} groups that were not found yet."
+    )

@@ -1,8 +1,9 @@
 """Keys that nobody declared, selected under Rényi losses where that shows smaller groups for the same price.
 
 A selection that splits its epsilon over the keys of a person needs groups that grow with their number. Under Rényi
-losses they grow with its root. Epsilon and delta of the quote, and the share of a fresh budget, stay what they were.
-Proof: proofs/renyi_selection.md, §5
+losses they grow with its root. Where people may have more keys than they are counted in, keys are selected in rounds:
+what a round found is left out of the next. Epsilon and delta of the quote, and the share of a fresh budget, stay what
+they were.  Proof: proofs/renyi_selection.md, §5; proofs/key_rounds.md
 """
 
 from dataclasses import replace
@@ -12,6 +13,8 @@ from sfumato.accounting.approximate import separate
 from sfumato.accounting.filter import RENYI_UNITS, Filter, rounded_loss
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import BadParameter
+from sfumato.language.facts import Kind
+from sfumato.mechanisms.key_rounds import KeyRounds
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.renyi_selection import RenyiSelection
 from sfumato.planning.accuracy_target import CONFIDENCE
@@ -22,14 +25,61 @@ _MIN_KEYS = 2
 """With one key per person a pure selection is never worse."""
 _MIN_EPSILON, _MAX_EPSILON = Fraction(1, 1000), Fraction(100)
 """Beyond these no Rényi loss is tried: tables would be long, or have a few entries."""
+ROUND_SHARES = (Fraction(1, 10), Fraction(9, 10))
+"""The parts of loss and delta of the rounds: a small part finds the common keys, and the rest the others."""
+MIN_ROWS_PER_KEY = 2
+"""Rounds are planned where a person may have so many rows for each key that counts: then there may be other keys."""
+_ROUND_KINDS = frozenset({Kind.INTEGER, Kind.TEXT})
+"""Kinds of keys that a statement leaves out by their values."""
 
 
 def with_renyi_keys(found: tuple[Noise, ...], cap: PrivacyLoss) -> tuple[Noise, ...]:
     """Return the noise, each behind the same with keys selected under Rényi losses where these show smaller groups.
 
-    An answer that was given with the other selection is still found.
+    That in turn stands behind the same in rounds. An answer that was given with another selection is still found.
     """
-    return tuple(each for noise in found for each in (_renyi_noise(noise, cap), noise) if each is not None)
+    made = ((_renyi_noise(noise, cap), noise) for noise in found)
+    return tuple(each for one, noise in made for each in (_in_rounds(one), one, noise) if each is not None)
+
+
+def _in_rounds(noise: Noise | None) -> Noise | None:
+    """Return the noise with keys selected in rounds, of no larger loss at any order and no larger delta; or None."""
+    if noise is None:
+        return None
+    groups = tuple(_with_rounds(group) for group in noise[0])
+    return None if groups == noise[0] else (groups, noise[1])
+
+
+def _with_rounds(group: GroupPlan) -> GroupPlan:
+    """Return the group with its selection in rounds, where people may have other keys, and keys are all it shows.
+
+    What is measured of a cell is of the rows that a person is counted with, in the keys that were drawn first.
+    """
+    selection, most = group.selection, group.group.contribution
+    if not isinstance(selection, RenyiSelection) or group.all_outputs or not most.bound_groups:
+        return group
+    if most.rows < MIN_ROWS_PER_KEY * most.groups or not all(
+        key.scalar.facts.kind in _ROUND_KINDS for key in group.group.keys
+    ):
+        return group
+    try:
+        return replace(group, selection=rounds_of(selection))
+    except BadParameter:  # so little in the first round that its table would be long
+        return group
+
+
+def rounds_of(selection: RenyiSelection) -> KeyRounds:
+    """Return a selection in rounds whose losses and deltas add up to no more than those of this one.
+
+    Theorem: at each order the sum of the charged losses is no larger, in whole units.  Proof: proofs/key_rounds.md, 2
+    """
+    decision = selection.decision
+    rounds = []
+    for share in ROUND_SHARES:
+        units = (int(share * rounded_loss(decision, order)) for order in selection.orders)
+        losses = tuple(Fraction(most * selection.touched, RENYI_UNITS) for most in units)
+        rounds.append(replace(selection, delta=share * selection.delta, losses=losses))
+    return KeyRounds(tuple(rounds))
 
 
 def _renyi_noise(noise: Noise, cap: PrivacyLoss) -> Noise | None:

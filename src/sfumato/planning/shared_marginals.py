@@ -21,9 +21,9 @@ from sfumato.planning.measurements import Measurement, MeasurementSet
 from sfumato.query.functions import SUMMING, Aggregation
 from sfumato.query.rebuilding import rebuild_fields
 
-MOST_CELLS = 50_000
+MAX_TABLE_CELLS = 50_000
 """Maximum number of cells of a common table that is estimated as a whole, so that all its marginals add up."""
-MOST_WEIGHTS = 4_000_000
+MAX_WEIGHT_PAIRS = 4_000_000
 """Maximum number of pairs of a shown and a measured cell whose weights are written out."""
 MAX_MEASURED_CELLS = 1_000_000
 """Maximum number of measured cells of all marginals of a larger table, which is never written out."""
@@ -50,7 +50,7 @@ class ContingencyTable:
     def is_large(self) -> bool:
         """Whether its marginals are estimated in closed form, one by one (proofs/one_table.md, (8))."""
         measured = sum(prod(self.sizes[axis] for axis in margin.axes) for margin in self.margins)
-        return prod(self.sizes) > MOST_CELLS or measured**2 > MOST_WEIGHTS
+        return prod(self.sizes) > MAX_TABLE_CELLS or measured**2 > MAX_WEIGHT_PAIRS
 
     def folded(self, margin: MarginalMeasurement, axes: frozenset[int]) -> int:
         """Return how many cells of a margin are summed up for one cell of the axes."""
@@ -74,12 +74,12 @@ class Unlabelled:
 def with_remainder_cells(groups: Sequence[Group], *, large: bool = False) -> tuple[Group, ...]:
     """Return the groups, with the rest measured too wherever others count the same rows by other keys.
 
-    `large` says that tables of more than `MOST_CELLS` cells count, too.
+    `large` says that tables of more than `MAX_TABLE_CELLS` cells count, too.
     """
     found = list(groups)
     for places in _groups_of_same_rows(groups):
-        whole = [_with_all_rows(groups[place]) for place in places]
-        few = prod(_sizes([groups[place] for place in places]).values()) <= MOST_CELLS
+        whole = [_with_all_rows(groups[index]) for index in places]
+        few = prod(_sizes([groups[index] for index in places]).values()) <= MAX_TABLE_CELLS
         if few or (large and sum(group.cells for group in whole) <= MAX_MEASURED_CELLS):
             for place, group in zip(places, whole, strict=True):
                 found[place] = group
@@ -89,10 +89,10 @@ def with_remainder_cells(groups: Sequence[Group], *, large: bool = False) -> tup
 def has_large_table(groups: Sequence[Group]) -> bool:
     """Whether groups count the same rows by keys whose common table is too large to be estimated as a whole."""
     for places in _groups_of_same_rows(groups):
-        whole = [_with_all_rows(groups[place]) for place in places]
+        whole = [_with_all_rows(groups[index]) for index in places]
         measured = sum(group.cells for group in whole)
-        cells = prod(_sizes([groups[place] for place in places]).values())
-        if measured <= MAX_MEASURED_CELLS and (cells > MOST_CELLS or measured**2 > MOST_WEIGHTS):
+        cells = prod(_sizes([groups[index] for index in places]).values())
+        if measured <= MAX_MEASURED_CELLS and (cells > MAX_TABLE_CELLS or measured**2 > MAX_WEIGHT_PAIRS):
             return True
     return False
 
@@ -102,10 +102,10 @@ def _groups_of_same_rows(groups: Sequence[Group]) -> list[list[int]]:
     if len(groups) < 2:
         return []
     alike: dict[object, list[int]] = {}
-    for place, group in enumerate(groups):
+    for index, group in enumerate(groups):
         if adds_up_by_cells(group):
-            alike.setdefault(unlabelled(group, ()).rows, []).append(place)
-    return [places for places in alike.values() if len({unlabelled(groups[place], ()).keys for place in places}) > 1]
+            alike.setdefault(unlabelled(group, ()).rows, []).append(index)
+    return [places for places in alike.values() if len({unlabelled(groups[index], ()).keys for index in places}) > 1]
 
 
 def _with_all_rows(group: Group) -> Group:
@@ -128,29 +128,31 @@ def common_tables(needs: Sequence[MeasurementSet], *, large: bool = False) -> tu
     if len(needs) < 2:
         return ()
     described = {
-        place: unlabelled(need.group, tuple(one.quantity for one in need.measurements))
-        for place, need in enumerate(needs)
+        index: unlabelled(need.group, tuple(measurement.quantity for measurement in need.measurements))
+        for index, need in enumerate(needs)
         if adds_up_by_cells(need.group)
     }
     found = []
     curved = {place: _curved(needs[place]) for place in described}
     for rows in dict.fromkeys(one.rows for one in described.values()):
         places = [place for place, one in described.items() if one.rows == rows]
-        sizes = _sizes([needs[place].group for place in places])
+        sizes = _sizes([needs[index].group for index in places])
         axes = {key: axis for axis, key in enumerate(sizes)}
-        pairs = [pair for place in places for pair in zip(described[place].keys, needs[place].group.keys, strict=True)]
+        pairs = [pair for index in places for pair in zip(described[index].keys, needs[index].group.keys, strict=True)]
         rests = {scalar: key.has_remainder for scalar, key in pairs}
-        for quantity in dict.fromkeys(q for place in places for q in described[place].quantities if _adds_up(q)):
+        for quantity in dict.fromkeys(q for index in places for q in described[index].quantities if _adds_up(q)):
             members = [
                 (
-                    place,
+                    index,
                     MarginalMeasurement(
-                        needs[place].group.label, one.name, tuple(axes[key] for key in described[place].keys)
+                        needs[index].group.label, measurement.name, tuple(axes[key] for key in described[index].keys)
                     ),
                 )
-                for place in places
-                for one, same in zip(needs[place].measurements, described[place].quantities, strict=True)
-                if same == quantity and one.name not in curved[place] and _is_cut_alike(one, needs[place])
+                for index in places
+                for measurement, same in zip(needs[index].measurements, described[index].quantities, strict=True)
+                if same == quantity
+                and measurement.name not in curved[index]
+                and _is_cut_alike(measurement, needs[index])
             ]
             if len({frozenset(margin.axes) for _, margin in members}) < 2:
                 continue
@@ -174,9 +176,9 @@ def _without_averages(table: ContingencyTable, needs: Sequence[MeasurementSet]) 
     averaged = {
         (need.group.label, name)
         for need in needs
-        for one in need.derived
-        if isinstance(one, AverageColumn)
-        for name in one.measured
+        for output in need.derived
+        if isinstance(output, AverageColumn)
+        for name in output.measured
     }
     margins = tuple(margin for margin in table.margins if (margin.label, margin.name) not in averaged)
     smaller = replace(table, margins=margins)
@@ -200,9 +202,9 @@ def _curved(need: MeasurementSet) -> set[str]:
     """Return the measurements from which a column follows that has no bar for a weighted sum in their place."""
     return {
         name
-        for one in need.derived
-        if not isinstance(one, CountColumn | SumColumn | AverageColumn)
-        for name in one.measured
+        for output in need.derived
+        if not isinstance(output, CountColumn | SumColumn | AverageColumn)
+        for name in output.measured
     }
 
 

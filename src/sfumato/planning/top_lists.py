@@ -32,9 +32,9 @@ from sfumato.planning.plan import Plan
 from sfumato.planning.shared_marginals import ContingencyTable
 from sfumato.query.functions import Aggregation
 
-MOST_CHOICES = 1000
-"""A longer list is measured as all groups are, and cut."""
-_MEASURED = frozenset(
+MAX_LISTED_CHOICES = 1000
+"""Maximum length of a top list; a longer one is measured as all groups are, and then limited."""
+_MEASURED_AGGREGATES = frozenset(
     {Aggregation.COUNT, Aggregation.SUM, Aggregation.HISTOGRAM, Aggregation.MODE}
     | {Aggregation.QUANTILES, Aggregation.QUANTILES_ALONE}
 )
@@ -56,7 +56,7 @@ def with_top_lists(
         label = need.group.label
         alone = read.count(label) == 1 and label not in shared and not any(key.has_remainder for key in need.group.keys)
         by = cut.get(label) if alone else None
-        made = None if by is None else next((one for one in need.derived if one.name == by[0]), None)
+        made = None if by is None else next((output for output in need.derived if output.name == by[0]), None)
         listed = need if by is None else _listed(need, made, by[1], neighbours)
         lists.append(select_keys_by_amount(listed, made.plain if isinstance(made, SumColumn) else None))
     return tuple(lists)
@@ -151,10 +151,10 @@ def _listed(need: MeasurementSet, made: OutputColumn | None, count: int, neighbo
     Where one person may add much to a cell, choosing costs more than the noise of all cells.
     """
     few = need.group.public_keys and need.group.cells <= count
-    known = all(one.quantity.function in _MEASURED for one in need.measurements)
-    if not isinstance(made, CountColumn) or few or not known or not 1 <= count <= MOST_CHOICES:
+    known = all(measurement.quantity.function in _MEASURED_AGGREGATES for measurement in need.measurements)
+    if not isinstance(made, CountColumn) or few or not known or not 1 <= count <= MAX_LISTED_CHOICES:
         return need
-    by = next((one for one in need.measurements if one.name == made.plain), None)
+    by = next((measurement for measurement in need.measurements if measurement.name == made.plain), None)
     if by is None or not counts_everybody(by.quantity) or by.sensitivity.linf > 1:
         return need
     return limit_to_top_k(need, TopK(count, by.name), neighbours)

@@ -45,21 +45,21 @@ def cells_of(
         return None
     maps = []
     for leaf in found.by_leaf:
-        one = found.mapped(leaf, evaluate)
-        if one is None:
+        mapping = found.mapped(leaf, evaluate)
+        if mapping is None:
             return None
-        maps.append(one)
-    cells = {cell: place for place, cell in enumerate(product(*(key.cells or () for key in asked.group.keys)))}
+        maps.append(mapping)
+    cells = {cell: index for index, cell in enumerate(product(*(key.cells or () for key in asked.group.keys)))}
     places: list[list[int]] = [[] for _ in cells]
-    for place, cell in enumerate(keys):
+    for index, cell in enumerate(keys):
         value: dict[int, Cell] = {}
-        for one in maps:
-            to = one.table.get(tuple(cell[at] for at in one.view_keys), _NOWHERE)
+        for mapping in maps:
+            to = mapping.table.get(tuple(cell[at] for at in mapping.view_keys), _NOWHERE)
             if not isinstance(to, tuple):
                 break
-            value.update(zip(one.asked_keys, to, strict=True))
+            value.update(zip(mapping.asked_keys, to, strict=True))
         else:
-            places[cells[tuple(value[at] for at in range(len(asked.group.keys)))]].append(place)
+            places[cells[tuple(value[at] for at in range(len(asked.group.keys)))]].append(index)
     return places
 
 
@@ -117,8 +117,8 @@ class _Leaves:
             asked,
             view,
             by_leaf,
-            {at: one for at, one in enumerate(asked_scalars) if one},
-            {at: one for at, one in enumerate(view_scalars) if one},
+            {at: asked_scalar for at, asked_scalar in enumerate(asked_scalars) if asked_scalar},
+            {at: view_scalar for at, view_scalar in enumerate(view_scalars) if view_scalar},
         )
 
     def mapped(self, leaf: str, evaluate: EvaluateFlow) -> _LeafMap | None:
@@ -222,9 +222,11 @@ def _compares_with_constants(scalar: Scalar) -> bool:
         part = waiting.pop()
         if part.operator is Operator.COLUMN:
             return False
-        direct = [one for one in part.arguments if one.operator is Operator.COLUMN]
-        others = [one for one in part.arguments if one.operator is not Operator.COLUMN]
-        if direct and (part.operator not in _COMPARING or any(one.operator is not Operator.CONSTANT for one in others)):
+        direct = [argument for argument in part.arguments if argument.operator is Operator.COLUMN]
+        others = [argument for argument in part.arguments if argument.operator is not Operator.COLUMN]
+        if direct and (
+            part.operator not in _COMPARING or any(other.operator is not Operator.CONSTANT for other in others)
+        ):
             return False
         waiting.extend(others)
     return True

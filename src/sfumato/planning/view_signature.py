@@ -38,7 +38,7 @@ class ViewSignature:
 
     def data(self) -> list[object]:
         """Return it as JSON."""
-        sums = sorted(sorted(one.items()) for one in self.sums)
+        sums = sorted(sorted(total.items()) for total in self.sums)
         return [self.base, sorted(self.conditions), sorted(self.leaves), sums]
 
 
@@ -47,7 +47,7 @@ def signature_from(data: Any) -> ViewSignature | None:
     if data is None:
         return None
     base, conditions, leaves, sums = data
-    return ViewSignature(base, frozenset(conditions), frozenset(leaves), tuple(dict(one) for one in sums))
+    return ViewSignature(base, frozenset(conditions), frozenset(leaves), tuple(dict(total) for total in sums))
 
 
 def signature_of(plan: GroupPlan, flow: CanonicalFlow, words: str) -> ViewSignature | None:
@@ -63,7 +63,7 @@ def signature_of(plan: GroupPlan, flow: CanonicalFlow, words: str) -> ViewSignat
         base_of(group, flow, words),
         frozenset(token[:TOKEN_CHARS] for token in flow.conditions),
         frozenset(token[:TOKEN_CHARS] for found in leaves for token in found or ()),
-        tuple(one for one in sums if one is not None),
+        tuple(total for total in sums if total is not None),
     )
 
 
@@ -96,10 +96,13 @@ def measured_terms(plan: GroupPlan, flow: CanonicalFlow) -> dict[str, Terms | No
 
     A step is what it belongs to less what is inside that: proofs/disjoint_conditions.md, 4.
     """
-    found = {one.name: None if one.bound is not None else linear_terms(one.quantity, flow) for one in plan.measured}
-    for one in sorted(plan.sums, key=lambda one: len(one.steps)):  # from the inside
-        (step, sign), *others = one.terms
-        inside, own = [(found[name], each) for name, each in others], dict(linear_terms(one.quantity, flow) or {})
+    found = {
+        measurement.name: None if measurement.bound is not None else linear_terms(measurement.quantity, flow)
+        for measurement in plan.measured
+    }
+    for total in sorted(plan.sums, key=lambda one: len(one.steps)):  # from the inside
+        (step, sign), *others = total.terms
+        inside, own = [(found[name], each) for name, each in others], dict(linear_terms(total.quantity, flow) or {})
         for terms, each in inside:
             for name, times in (terms or {}).items():
                 own[name] = own.get(name, 0) - each * times
@@ -134,10 +137,10 @@ def combination(wanted: Terms, known: Sequence[Terms]) -> dict[int, int] | None:
     >>> combination({"a": 1}, [{"a": 1, "b": -1}, {"b": 1, "c": -1}, {"c": 1}])
     {0: 1, 1: 1, 2: 1}
     """
-    for place, terms in enumerate(known):
+    for index, terms in enumerate(known):
         if dict(terms) == dict(wanted):
-            return {place: 1}
-    for place, terms in enumerate(known):
+            return {index: 1}
+    for index, terms in enumerate(known):
         lacking = {
             name: wanted.get(name, 0) - terms.get(name, 0)
             for name in {*wanted, *terms}
@@ -147,7 +150,7 @@ def combination(wanted: Terms, known: Sequence[Terms]) -> dict[int, int] | None:
             ((name, times),) = lacking.items()
             for other, plain in enumerate(known):
                 if dict(plain) == {name: 1}:
-                    return {place: 1, other: times}
+                    return {index: 1, other: times}
     return _chain(dict(wanted), known, frozenset(range(len(known))), [MAX_TRIED_QUANTITIES])
 
 

@@ -18,7 +18,7 @@ from sfumato.planning.plan import Plan
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.rebuilding import rebuild_fields
 
-Column = tuple[str, str]
+ColumnKey = tuple[str, str]
 MAX_QUERIES_PER_WORKLOAD = 100
 """Maximum number of queries in one `ask_all`."""
 MAX_WEIGHT_RATIO = 1000
@@ -52,15 +52,17 @@ class Workload:
 
     def plans(self, plan: Plan) -> tuple[Plan, ...]:
         """Return the plan of each question, which are the one plan of all with another outcome."""
-        return tuple(with_notes(replace(plan, private=replace(one, groups=self.groups))) for one in self.questions)
+        return tuple(
+            with_notes(replace(plan, private=replace(question, groups=self.groups))) for question in self.questions
+        )
 
 
 def workload_of(questions: Sequence[PrivateQuery]) -> Workload:
     """Put questions together: groups of the same rows by the same keys become one, with all that was asked of them."""
     groups: list[Group] = []
-    renamed: list[dict[Column, Column]] = []
+    renamed: list[dict[ColumnKey, ColumnKey]] = []
     for question in questions:
-        names: dict[Column, Column] = {}
+        names: dict[ColumnKey, ColumnKey] = {}
         for group in question.groups:
             place = next((at for at, known in enumerate(groups) if _is_same(known, group)), len(groups))
             if place == len(groups):
@@ -103,7 +105,7 @@ def parse_weights(weights: object, questions: int) -> tuple[Fraction, ...]:
             "They say how much the error of each question counts beside the others.",
             f"Give a list of {questions} numbers, for example {[1] * (questions - 1) + [4]}.",
         )
-    found = tuple(positive(typed_rational(one, "weights"), "weights") for one in weights)
+    found = tuple(positive(typed_rational(weight, "weights"), "weights") for weight in weights)
     if max(found) > MAX_WEIGHT_RATIO * min(found):
         raise BadParameter(
             f"One weight is more than {MAX_WEIGHT_RATIO} times another.",
@@ -119,19 +121,19 @@ def _is_same(known: Group, group: Group) -> bool:
     ) == replace(group, label="", keys=(), asked=())
 
 
-def _joined(known: Group, group: Group) -> tuple[Group, dict[Column, Column]]:
+def _joined(known: Group, group: Group) -> tuple[Group, dict[ColumnKey, ColumnKey]]:
     """Return the group with what another asks of the same cells, and where each of its columns is now."""
-    asked: dict[Aggregate[Scalar], RequestedAggregate] = {one.aggregate: one for one in known.asked}
-    names: dict[Column, Column] = {}
-    for one in group.asked:
-        kept = asked.setdefault(one.aggregate, replace(one, name=f"a{len(asked) + 1}"))
-        names[group.label, one.name] = (known.label, kept.name)
+    asked: dict[Aggregate[Scalar], RequestedAggregate] = {requested.aggregate: requested for requested in known.asked}
+    names: dict[ColumnKey, ColumnKey] = {}
+    for requested in group.asked:
+        kept = asked.setdefault(requested.aggregate, replace(requested, name=f"a{len(asked) + 1}"))
+        names[group.label, requested.name] = (known.label, kept.name)
     for key, same in zip(group.keys, known.keys, strict=True):
         names[group.label, key.name] = (known.label, same.name)
     return replace(known, asked=tuple(asked.values())), names
 
 
-def _with_repeats(question: PrivateQuery, names: Mapping[Column, Column]) -> dict[Column, Column]:
+def _with_repeats(question: PrivateQuery, names: Mapping[ColumnKey, ColumnKey]) -> dict[ColumnKey, ColumnKey]:
     """Return where the columns are also of tables that a question uses in several places: each keeps its label."""
     again = {
         (given.label, name): (given.label, names[given.table, name][1])
@@ -142,7 +144,7 @@ def _with_repeats(question: PrivateQuery, names: Mapping[Column, Column]) -> dic
     return {**names, **again}
 
 
-def _read(thing: Any, names: Mapping[Column, Column]) -> Any:
+def _read(thing: Any, names: Mapping[ColumnKey, ColumnKey]) -> Any:
     """Return an outcome that reads the columns of a workload's groups in place of its own question's."""
     match thing:
         case Scalar() if (at := address(thing)) is not None:

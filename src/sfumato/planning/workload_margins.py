@@ -15,7 +15,7 @@ from sfumato.accounting.loss import PrivacyLoss, round_down, round_up
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.errors import BadParameter, Setting, UnreachableMargin
 from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.planning.accuracy_target import CONFIDENCE, Target, steps_of_target
+from sfumato.planning.accuracy_target import CONFIDENCE, MarginGoal, steps_of_target
 from sfumato.planning.column_origins import GroupColumn
 from sfumato.planning.margin_targets import fixed_targets
 from sfumato.planning.marginal_budget_split import MarginalVariances
@@ -89,7 +89,7 @@ def per_question(within: object, questions: int) -> list[object]:
 def cheapest_split(
     planner: Planner,
     questions: Sequence[PrivateQuery],
-    targets: Sequence[tuple[Target, ...]],
+    targets: Sequence[tuple[MarginGoal, ...]],
     cap: PrivacyLoss,
 ) -> tuple[Fraction, Split]:
     """Return nearly the least price at which all margins are reached, and its split.
@@ -113,7 +113,9 @@ def planned_margins(plan: Plan) -> dict[GroupColumn, float]:
 
     Of one measurement alone it is exact; of a weighted sum it is rounded up.
     """
-    every = {(group.group.label, one.name): one for group in plan.groups for one in group.measured}
+    every = {
+        (group.group.label, measurement.name): measurement for group in plan.groups for measurement in group.measured
+    }
     found = {name: float(one.mechanism.margin(CONFIDENCE)) for name, one in every.items()}
     for table in plan.tables:
         names = [(margin.label, margin.name) for margin in table.margins]
@@ -130,17 +132,26 @@ def _deviations(one: PlannedMeasurement) -> float:
 
 
 def _steps(
-    plan: Plan, questions: Sequence[PrivateQuery], targets: Sequence[tuple[Target, ...]]
+    plan: Plan, questions: Sequence[PrivateQuery], targets: Sequence[tuple[MarginGoal, ...]]
 ) -> dict[GroupColumn, int]:
     """Return how many steps each measurement may err by; the least where several columns name it."""
-    derived = {(group.group.label, one.name): one for group in plan.groups for one in group.derived}
-    fixed = {(group.group.label, one.name) for group in plan.groups for one in group.measured if one.candidates is None}
+    derived = {(group.group.label, output.name): output for group in plan.groups for output in group.derived}
+    fixed = {
+        (group.group.label, measurement.name)
+        for group in plan.groups
+        for measurement in group.measured
+        if measurement.candidates is None
+    }
     found: dict[GroupColumn, int] = {}
     for question, own in zip(questions, targets, strict=True):
         for target in own:
             for source, steps in steps_of_target(question, derived, fixed, target)[1]:
                 found[source] = min(steps, found.get(source, steps))
-    moved = {(group.group.label, one.name): one.sensitivity.l1 for group in plan.groups for one in group.measured}
+    moved = {
+        (group.group.label, measurement.name): measurement.sensitivity.l1
+        for group in plan.groups
+        for measurement in group.measured
+    }
     widest = max(Fraction(steps, moved[source]) for source, steps in found.items())
     return {source: found.get(source, max(1, ceil(widest * one))) for source, one in moved.items()}
 
@@ -153,9 +164,9 @@ def _split(plan: Plan, reached: Mapping[GroupColumn, int], power: int) -> Split:
     names = list(reached)
     moved = np.array(
         [
-            float(one.sensitivity.l1) if power == 2 else float(one.sensitivity.l2_squared) ** 0.5
+            float(measurement.sensitivity.l1) if power == 2 else float(measurement.sensitivity.l2_squared) ** 0.5
             for group in plan.groups
-            for one in group.measured
+            for measurement in group.measured
         ]
     )
     limits = np.array([(reached[name] + 0.5) ** 2 for name in names]) / moved**2

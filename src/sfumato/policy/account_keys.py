@@ -6,11 +6,11 @@ from sfumato.policy.kinds import (
     Described,
     ExactNumber,
     Hashed,
+    JsonSchema,
     NameList,
     OneOf,
     PolicyKey,
     Required,
-    Schema,
     Section,
     WholeNumber,
 )
@@ -28,7 +28,7 @@ _EPSILON = ExactNumber(
     "Epsilon must be above zero: with epsilon = 0 no answer can depend on the data.",
     "Write a positive number, for example epsilon = 1.",
 )
-_PROBABILITY: Schema = {"minimum": 0, "exclusiveMaximum": 1}
+_PROBABILITY: JsonSchema = {"minimum": 0, "exclusiveMaximum": 1}
 _DELTA = ExactNumber(
     "number from 0 to below 1",
     _PROBABILITY,

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from sfumato.policy.entry import Entry, quote_entry, refuse
-from sfumato.policy.kinds import Default, Hashed, PolicyKey, Schema, Section, Text, WholeNumber
+from sfumato.policy.kinds import Default, Hashed, JsonSchema, PolicyKey, Section, Text, WholeNumber
 from sfumato.policy.policy import EngineSettings
 
 MIN_MEMORY_BYTES = 100 * 10**6
@@ -33,7 +33,7 @@ class MemorySize:
             'Write for example memory = "4GB".',
         )
 
-    def schema(self) -> Schema:
+    def schema(self) -> JsonSchema:
         return {"type": "string", "pattern": f"^{_SIZE.pattern}$"}
 
 

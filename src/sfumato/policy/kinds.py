@@ -29,12 +29,12 @@ from sfumato.policy.entry import (
 )
 from sfumato.policy.policy import fold_name
 
-Schema = dict[str, Any]
+JsonSchema = dict[str, Any]
 """A JSON Schema, draft 2020-12."""
 
 _DURATION = re.compile(r"(\d{1,5}(?:\.\d{1,6})?) ?(ms|s)", re.ASCII)
 _SECONDS = {"ms": Fraction(1, 1000), "s": Fraction(1)}
-NUMBER_LIMITS: Schema = {"minimum": -float(MAX_RATIONAL_PART), "maximum": float(MAX_RATIONAL_PART)}
+NUMBER_LIMITS: JsonSchema = {"minimum": -float(MAX_RATIONAL_PART), "maximum": float(MAX_RATIONAL_PART)}
 _NUMBER_TEXT = r"^\s*[+-]?(\d+\s*/\s*\d+|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)\s*$"
 
 
@@ -48,7 +48,7 @@ class ValueKind(Protocol):
     def read(self, entry: Entry) -> Any:
         """Return the value, or refuse what is of another type."""
 
-    def schema(self) -> Schema:
+    def schema(self) -> JsonSchema:
         """Return the JSON Schema of the values."""
 
 
@@ -151,7 +151,7 @@ class Section:
     def read(self, entry: Entry) -> Any:
         return self.read_keys(entry) if self.into is None else self.into(**self.read_keys(entry).fields)
 
-    def schema(self) -> Schema:
+    def schema(self) -> JsonSchema:
         required = [key.name for key in self.keys if isinstance(key.default, Required)]
         return {
             "type": "object",
@@ -188,7 +188,7 @@ class NamedTables:
     def read(self, entry: Entry) -> Entry:
         return entry
 
-    def schema(self) -> Schema:
+    def schema(self) -> JsonSchema:
         return {
             "type": "object",
             "propertyNames": _name_schema(self.what),
@@ -203,12 +203,12 @@ class Described:
     """A value that a reader of its own reads, because its meaning depends on other keys."""
 
     words: str
-    json: Schema = field(hash=False)
+    json: JsonSchema = field(hash=False)
 
     def read(self, entry: Entry) -> Entry:
         return entry
 
-    def schema(self) -> Schema:
+    def schema(self) -> JsonSchema:
         return self.json
 
 
@@ -234,7 +234,7 @@ class OrChosen:
         choice(keys["choose"], ("private",), {"auto": "private", "data": "private", "r2t": "private"})
         return self.kind.read(keys[self.limit]), True
 
-    def schema(self) -> Schema:
+    def schema(self) -> JsonSchema:
         properties = {self.limit: self.kind.schema(), "choose": {"const": "private"}}
         chosen = {"type": "object", "properties": properties, "required": [self.limit, "choose"]}
         return {"anyOf": [self.kind.schema(), {**chosen, "additionalProperties": False}]}
@@ -259,7 +259,7 @@ class Text:
             return words
         raise refuse(entry, f"is {quote_entry(entry.value)}.", self.why, self.remedy)
 
-    def schema(self) -> Schema:
+    def schema(self) -> JsonSchema:
         return {"type": "string", "maxLength": self.most_chars}
 
 
@@ -278,7 +278,7 @@ class NameText:
         check_name(entry, name, self.what)
         return name
 
-    def schema(self) -> Schema:
+    def schema(self) -> JsonSchema:
         return {"type": "string", **_name_schema(self.what)}
 
 
@@ -298,7 +298,7 @@ class OneOf:
     def read(self, entry: Entry) -> Any:
         return self.into(choice(entry, self.options, self.synonyms))
 
-    def schema(self) -> Schema:
+    def schema(self) -> JsonSchema:
         return {"enum": [str(option) for option in self.options]}
 
 
@@ -313,7 +313,7 @@ class Flag:
     def read(self, entry: Entry) -> bool:
         return flag(entry)
 
-    def schema(self) -> Schema:
+    def schema(self) -> JsonSchema:
         return {"type": "boolean"}
 
 
@@ -330,7 +330,7 @@ class WholeNumber:
     def read(self, entry: Entry) -> int:
         return count(entry, self.most)
 
-    def schema(self) -> Schema:
+    def schema(self) -> JsonSchema:
         return {"type": "integer", "minimum": 1, "maximum": self.most}
 
 
@@ -339,7 +339,7 @@ class ExactNumber:
     """An exact number that `accepts` admits: a JSON number within `limits`, or text such as "1/3"."""
 
     words: str
-    limits: Schema = field(default_factory=dict, hash=False)
+    limits: JsonSchema = field(default_factory=dict, hash=False)
     accepts: Callable[[Fraction], bool] | None = None
     why: str = ""
     remedy: str = ""
@@ -350,7 +350,7 @@ class ExactNumber:
             return value
         raise refuse(entry, f"is {quote_entry(entry.value)}.", self.why, self.remedy)
 
-    def schema(self) -> Schema:
+    def schema(self) -> JsonSchema:
         return {
             "anyOf": [{"type": "number", **NUMBER_LIMITS, **self.limits}, {"type": "string", "pattern": _NUMBER_TEXT}]
         }
@@ -373,7 +373,7 @@ class Duration:
             return seconds
         raise refuse(entry, f"is {quote_entry(entry.value)}.", self.why, self.remedy)
 
-    def schema(self) -> Schema:
+    def schema(self) -> JsonSchema:
         return {"type": "string", "pattern": f"^{_DURATION.pattern}$"}
 
 
@@ -396,7 +396,7 @@ class DefaultPrice:
             'Write for example price = "1%", or price = 0.1.',
         )
 
-    def schema(self) -> Schema:
+    def schema(self) -> JsonSchema:
         text_schema = {"type": "string", "pattern": _NUMBER_TEXT.removesuffix("$") + r"%?\s*$"}
         return {"anyOf": [{"type": "number", **NUMBER_LIMITS, "exclusiveMinimum": 0}, text_schema]}
 
@@ -412,7 +412,7 @@ class Texts:
     def read(self, entry: Entry) -> tuple[str, ...]:
         return tuple(sorted({self.element.read(below) for below in items(entry, self.most)}))
 
-    def schema(self) -> Schema:
+    def schema(self) -> JsonSchema:
         return {"type": "array", "items": self.element.schema(), "maxItems": self.most}
 
 
@@ -434,7 +434,7 @@ class NameList:
             names.append(name)
         return tuple(names)
 
-    def schema(self) -> Schema:
+    def schema(self) -> JsonSchema:
         names = {"type": "string", **_name_schema(self.what)}
         return {"type": "array", "items": names, "maxItems": self.most}
 
@@ -446,7 +446,7 @@ def is_complete(kind: ValueKind) -> bool:
     )
 
 
-def key_schema(key: PolicyKey) -> Schema:
+def key_schema(key: PolicyKey) -> JsonSchema:
     """Return the JSON Schema of one key, with its description and its default."""
     schema = {"description": key.description, **key.kind.schema()}
     match key.default:
@@ -463,7 +463,7 @@ def _list_words(options: Iterable[str]) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
-def _name_schema(what: str) -> Schema:
+def _name_schema(what: str) -> JsonSchema:
     excluded = re.escape(FORBIDDEN_NAME_CHARS.get(what, '"'))
     ends = f"[^\\s{excluded}]"
     return {"maxLength": MAX_NAME_CHARS, "pattern": f"^{ends}([^\\x00-\\x1f{excluded}]*{ends})?$"}

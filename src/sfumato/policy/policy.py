@@ -465,6 +465,11 @@ class Policy:
         """Return the analyst of this name in any case, or None."""
         return _by_name(SameObjects(self.analysts)).get(fold_name(name))
 
+    def default_price(self, account: str) -> str | None:
+        """Return what a question of an account costs that names no price; None where it must name one."""
+        analyst = self.analyst(account) if account else None
+        return None if analyst is None else analyst.price
+
     def role(self, name: str) -> Role | None:
         """Return the role of this name in any case, or None."""
         return _by_name(SameObjects(self.roles)).get(fold_name(name))

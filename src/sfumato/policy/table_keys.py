@@ -7,12 +7,12 @@ from sfumato.policy.kinds import (
     ExactNumber,
     Flag,
     Hashed,
+    JsonSchema,
     NamedTables,
     OneOf,
     OrChosen,
     PolicyKey,
     Required,
-    Schema,
     Section,
     Text,
     WholeNumber,
@@ -30,9 +30,9 @@ MAX_UNIT_CHARS = 300
 MAX_FORMAT_CHARS = 60
 MAX_CAPACITY_ROWS = 10**9
 
-_VALUE: Schema = {"type": ["boolean", "number", "string"], **NUMBER_LIMITS, "maxLength": MAX_VALUE_CHARS}
-_BOUNDS: Schema = {"type": "array", "items": {**_VALUE, "type": ["number", "string"]}, "minItems": 2, "maxItems": 2}
-_VALUES: Schema = {
+_VALUE: JsonSchema = {"type": ["boolean", "number", "string"], **NUMBER_LIMITS, "maxLength": MAX_VALUE_CHARS}
+_BOUNDS: JsonSchema = {"type": "array", "items": {**_VALUE, "type": ["number", "string"]}, "minItems": 2, "maxItems": 2}
+_VALUES: JsonSchema = {
     "anyOf": [
         {"type": "array", "items": _VALUE, "minItems": 1, "maxItems": MAX_DECLARED_VALUES, "uniqueItems": True},
         {"type": "string", "pattern": r"^[^.]+\..+$"},
@@ -49,7 +49,7 @@ TYPE_SYNONYMS = {
 
 
 def _names(what: str) -> Described:
-    items: Schema = {"type": "string", "maxLength": 100}
+    items: JsonSchema = {"type": "string", "maxLength": 100}
     return Described(
         f"list of {what} names", {"type": "array", "items": items, "maxItems": MAX_COLUMNS, "uniqueItems": True}
     )

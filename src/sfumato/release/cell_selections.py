@@ -57,7 +57,7 @@ class _Ranks:
 
     def release(self, held: Held | None, places: Sequence[int], source: Source) -> NoisyValues:
         if not isinstance(held, BucketWeights) or not len(places):
-            cells = (self.mechanism.release(*_buckets(held, place), source) for place in places)
+            cells = (self.mechanism.release(*_buckets(held, index), source) for index in places)
             return tuple(tuple(int(bucket) for bucket in chosen.ravel()) for chosen in cells)
         asked = np.array(places, dtype=np.int64)
         starts, ends = (np.searchsorted(held.cells, edge) for edge in (asked, asked + 1))
@@ -79,7 +79,7 @@ class _Modes:
     span: int
 
     def release(self, held: Held | None, places: Sequence[int], source: Source) -> NoisyValues:
-        return tuple((self.mechanism.release(self._scores(*_buckets(held, place)), source),) for place in places)
+        return tuple((self.mechanism.release(self._scores(*_buckets(held, index)), source),) for index in places)
 
     def _scores(self, buckets: Answers, weights: Answers) -> Answers:
         scores = np.zeros(self.span, dtype=np.int64)
@@ -97,7 +97,7 @@ class _Limits:
     mechanism: MatchedCount
 
     def release(self, held: Held | None, places: Sequence[int], source: Source) -> NoisyValues:
-        sizes = (_buckets(held, place)[1] for place in places)
+        sizes = (_buckets(held, index)[1] for index in places)
         none = np.zeros_like(self.mechanism.limits)
         return tuple(self.mechanism.release(size if len(size) else none, source) for size in sizes)
 
@@ -116,7 +116,7 @@ class _Crowds:
     def release(self, held: Held | None, places: Sequence[int], source: Source) -> NoisyValues:
         if isinstance(held, BucketWeights | PairsByCell):
             raise AssertionError("people meet by keys")
-        return self.mechanism.release([() if held is None else held.for_cell(place) for place in places], source)
+        return self.mechanism.release([() if held is None else held.for_cell(index) for index in places], source)
 
     def entropy(self, numbers: Sequence[int], cells: int) -> float:
         """Return what the noise has that they found for themselves."""
@@ -135,7 +135,7 @@ class _Flows:
             raise AssertionError("flows are of pairs")
         if len(places) > self.mechanism.cells:
             raise AssertionError("each cell that is measured was priced")
-        cells = (no_pairs() if held is None else held.for_cell(place) for place in places)
+        cells = (no_pairs() if held is None else held.for_cell(index) for index in places)
         released = (self.mechanism.release(pairs, source) for pairs in cells)
         return tuple((one.bound, one.doubled_total) for one in released)
 

@@ -16,7 +16,7 @@ from sfumato.release.intervals.noise_law import Floats
 from sfumato.release.marginal_consistency import ConsistentMarginal, shown_cells
 from sfumato.release.noisy import NoisyGroup, NoisyResult, integers
 
-Columns = Mapping[str, Sequence[EngineValue]]
+EstimateColumns = Mapping[str, Sequence[EngineValue]]
 
 
 def estimates(
@@ -24,7 +24,7 @@ def estimates(
     noisy: NoisyResult,
     made: Mapping[tuple[str, str], ConsistentMarginal],
     read: Set[str] | None = None,
-) -> dict[str, Columns]:
+) -> dict[str, EstimateColumns]:
     """Return the noisy tables by their groups' labels: every key, then every aggregate, as an engine keeps them.
 
     `read` has the labels of the tables that are read; None stands for all.
@@ -50,13 +50,13 @@ def _estimated(
     """
     shown = shown_cells(noisy)
     table: dict[str, list[EngineValue]] = {
-        key.name: [visible_key(noisy.keys[cell][place]) for cell in shown] for place, key in enumerate(group.group.keys)
+        key.name: [visible_key(noisy.keys[cell][index]) for cell in shown] for index, key in enumerate(group.group.keys)
     }
     measured = {
         name: integers(values)[shown] if (better := made.get((group.group.label, name))) is None else better.values
         for name, values in noisy.columns
     }
-    measured |= {one.name: made[group.group.label, one.name].values for one in group.sums}
+    measured |= {total.name: made[group.group.label, total.name].values for total in group.sums}
     whole = {
         name: values + integers(added[group.group.label, name])[shown] if (group.group.label, name) in added else values
         for name, values in measured.items()

@@ -19,7 +19,7 @@ from sfumato.release.intervals.noise_law import Floats
 Wide = npt.NDArray[np.longdouble]
 """Sums of up to 2^63 steps keep their last digit."""
 Indices = npt.NDArray[np.int64]
-Axes = tuple[int, ...]
+KeyIndices = tuple[int, ...]
 """A set of axes, in increasing order."""
 
 _MIN_REST_DEVIATIONS = 2.5
@@ -37,22 +37,22 @@ class LargeTable:
     fourths: tuple[float, ...]
 
     @cached_property
-    def residuals(self) -> Mapping[Axes, tuple[float, tuple[tuple[int, float], ...]]]:
+    def residuals(self) -> Mapping[KeyIndices, tuple[float, tuple[tuple[int, float], ...]]]:
         """By axes: the variance τ of a residual's estimate, and the share that each marginal has in it."""
-        precisions: dict[Axes, list[tuple[int, float]]] = {}
-        for place, (margin, variance) in enumerate(zip(self.table.margins, self.variances, strict=True)):
+        precisions: dict[KeyIndices, list[tuple[int, float]]] = {}
+        for index, (margin, variance) in enumerate(zip(self.table.margins, self.variances, strict=True)):
             for axes in subsets(margin.axes):
                 each = precisions.setdefault(tuple(sorted(axes)), [])
-                each.append((place, 1 / (variance * self.table.folded(margin, axes))))
+                each.append((index, 1 / (variance * self.table.folded(margin, axes))))
         found = {}
         for ordered, parts in precisions.items():
             total = sum(one for _, one in parts)
             found[ordered] = (1 / total, tuple((place, one / total) for place, one in parts))
         return found
 
-    def estimated_residuals(self, measured: Sequence[Wide]) -> dict[Axes, Wide]:
+    def estimated_residuals(self, measured: Sequence[Wide]) -> dict[KeyIndices, Wide]:
         """Return the best estimate of every residual from marginals whose axes are in increasing order."""
-        found: dict[Axes, Wide] = {}
+        found: dict[KeyIndices, Wide] = {}
         for axes, (_, parts) in self.residuals.items():
             total: Any = 0
             for place, share in parts:
@@ -62,7 +62,7 @@ class LargeTable:
             found[axes] = _centred(np.asarray(total, dtype=np.longdouble))
         return found
 
-    def estimate(self, axes: Axes, residuals: Mapping[Axes, Wide]) -> Wide:
+    def estimate(self, axes: KeyIndices, residuals: Mapping[KeyIndices, Wide]) -> Wide:
         """Return the estimated marginal of some axes: its residuals, spread evenly."""
         sizes = self.table.sizes
         total = np.zeros([sizes[axis] for axis in axes], dtype=np.longdouble)
@@ -71,7 +71,7 @@ class LargeTable:
             total = total + residuals[part].reshape(shape) / prod(sizes[axis] for axis in axes if axis not in part)
         return total
 
-    def variance(self, axes: Axes) -> float:
+    def variance(self, axes: KeyIndices) -> float:
         """Return the variance of a cell of the estimated marginal of some axes: it is the same for all its cells."""
         sizes = self.table.sizes
         return float(
@@ -83,15 +83,15 @@ class LargeTable:
             )
         )
 
-    def fourth(self, axes: Axes) -> float:
+    def fourth(self, axes: KeyIndices) -> float:
         """Return the fourth cumulant of a cell of the estimated marginal of some axes."""
         total = 0.0
-        for place, (margin, fourth) in enumerate(zip(self.table.margins, self.fourths, strict=True)):
+        for index, (margin, fourth) in enumerate(zip(self.table.margins, self.fourths, strict=True)):
             if fourth:
-                total += fourth * self._fourth_powers(axes, place, tuple(sorted(set(axes) & set(margin.axes))))
+                total += fourth * self._fourth_powers(axes, index, tuple(sorted(set(axes) & set(margin.axes))))
         return total
 
-    def _fourth_powers(self, axes: Axes, place: int, common: Axes) -> float:
+    def _fourth_powers(self, axes: KeyIndices, place: int, common: KeyIndices) -> float:
         """Return the sum of the fourth powers of a marginal's weights: they depend on the axes that two cells share."""
         sizes, margin = self.table.sizes, self.table.margins[place]
         beyond = prod(sizes[axis] for axis in margin.axes if axis not in common)
@@ -134,12 +134,14 @@ class LargeTable:
             found.append(_rounded(ordered)[shown].ravel())
         return found
 
-    def _is_there(self, axis: int, residuals: Mapping[Axes, Wide]) -> bool:
+    def _is_there(self, axis: int, residuals: Mapping[KeyIndices, Wide]) -> bool:
         """Whether the rest of an axis is clearly above 0."""
         estimate = float(self.estimate((axis,), residuals)[-1])
         return bool(estimate > _MIN_REST_DEVIATIONS * self.variance((axis,)) ** 0.5)
 
-    def sum_variances(self, rows: Indices, cells: Sequence[tuple[Axes, Indices]], weights: Floats, size: int) -> Floats:
+    def sum_variances(
+        self, rows: Indices, cells: Sequence[tuple[KeyIndices, Indices]], weights: Floats, size: int
+    ) -> Floats:
         """Return the variance of weighted sums of estimated cells: one entry per row and cell.
 
         `cells` has, entry after entry, its marginal's axes and the places along them; `size` is the number of rows.
@@ -159,13 +161,13 @@ class LargeTable:
             found += self.residuals[part][0] * (centred.reshape(size, -1) ** 2).sum(axis=1)
         return found
 
-    def projected_cells(self, axes: Sequence[Axes], rows: int) -> int:
+    def projected_cells(self, axes: Sequence[KeyIndices], rows: int) -> int:
         """Return how many cells `sum_variances` computes with for sums over cells of these marginals."""
-        used = {part for one in axes for part in _subsets(one)}
+        used = {part for axis in axes for part in _subsets(axis)}
         return rows * sum(prod(self.table.sizes[axis] for axis in part) for part in used)
 
 
-def _subsets(axes: Axes) -> list[Axes]:
+def _subsets(axes: KeyIndices) -> list[KeyIndices]:
     return [part for size in range(len(axes) + 1) for part in combinations(axes, size)]
 
 

@@ -46,17 +46,17 @@ def in_plan_order(noisy: NoisyResult, identity: MeasurementIdentity, plan: Plan)
         )
     placed: dict[int, NoisyGroup] = {}
     for measured, group in zip(identity.groups, noisy.groups, strict=True):
-        back = {at: place for place, at in enumerate(measured.keys)}
+        back = {at: index for index, at in enumerate(measured.keys)}
         keys = _in_order(group.keys, tuple(back[at] for at in range(len(back))))
         own = len(measured.columns)
         values = {name: column for name, (_, column) in zip(measured.columns, group.columns[:own], strict=True)}
-        columns = [(one.name, values[one.name]) for one in plan.groups[measured.place].all_outputs]
+        columns = [(output.name, values[output.name]) for output in plan.groups[measured.place].all_outputs]
         order = _order(plan.groups[measured.place], keys)
         placed[measured.place] = NoisyGroup(
             _picked(keys, order),
             tuple((name, _picked(column, order)) for name, column in (*columns, *group.columns[own:])),
         )
-    return NoisyResult(tuple(placed[place] for place in sorted(placed)), noisy.bits)
+    return NoisyResult(tuple(placed[index] for index in sorted(placed)), noisy.bits)
 
 
 def _in_order(keys: CellKeys, places: tuple[int, ...]) -> CellKeys:

@@ -12,7 +12,7 @@ from sfumato.mechanisms.answers import Answers
 
 NoisyValues = tuple[int, ...] | tuple[tuple[int, ...], ...]
 """What a measurement released: an integer per cell, or a histogram per cell, all of one length."""
-_SURE = 1 << 61
+_MAX_FAST_INTEGER_VALUE = 1 << 61
 """Integers below this one stay within 64 bits with the noise of two others."""
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
@@ -46,7 +46,11 @@ def integers(values: NoisyValues) -> Answers:
         found = np.array(values, dtype=np.int64)
     except OverflowError:
         return np.array(values, dtype=object)
-    return found if not found.size or -_SURE < found.min() <= found.max() < _SURE else found.astype(object)
+    return (
+        found
+        if not found.size or -_MAX_FAST_INTEGER_VALUE < found.min() <= found.max() < _MAX_FAST_INTEGER_VALUE
+        else found.astype(object)
+    )
 
 
 @dataclass(frozen=True, slots=True)

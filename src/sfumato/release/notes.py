@@ -80,11 +80,11 @@ def _selected_bounds(plan: Plan, released: ReleasedGroups) -> Iterator[Note]:
     """Say which bounds were selected, what that cost, and what was added for people above them."""
     selections = {group.group.label: (group, found) for group, found in released if group.is_bound_selection}
     for group in plan.groups:
-        for one in group.measured:
-            if one.candidates is not None and one.selected is not None:
-                selection, found = selections[one.selection_label]
-                (above,) = found.numbers(ABOVE) if has_tail_correction(group, one, plan) else (None,)
-                yield _selected_bound(one, selection, above)
+        for measurement in group.measured:
+            if measurement.candidates is not None and measurement.selected is not None:
+                selection, found = selections[measurement.selection_label]
+                (above,) = found.numbers(ABOVE) if has_tail_correction(group, measurement, plan) else (None,)
+                yield _selected_bound(measurement, selection, above)
 
 
 def _selected_bound(one: PlannedMeasurement, selection: GroupPlan, above: int | None) -> Note:
@@ -104,12 +104,12 @@ def _selected_bound(one: PlannedMeasurement, selection: GroupPlan, above: int | 
 def _cross_unit_counts(released: ReleasedGroups) -> Iterator[Note]:
     """Say which key frequency was found, and the scale of the noise."""
     for group, found in released:
-        mechanisms = {one.name: one.mechanism for one in group.chosen}
-        for one in group.derived:
-            mechanism = mechanisms[one.chosen] if isinstance(one, CrossUnitCountColumn) and found.keys else None
-            if isinstance(one, CrossUnitCountColumn) and isinstance(mechanism, Meetings):
-                frequency = found.numbers(one.chosen)[0]
-                scale = round_up(mechanism.noise(frequency).scale / one.times)
+        mechanisms = {selection.name: selection.mechanism for selection in group.chosen}
+        for output in group.derived:
+            mechanism = mechanisms[output.chosen] if isinstance(output, CrossUnitCountColumn) and found.keys else None
+            if isinstance(output, CrossUnitCountColumn) and isinstance(mechanism, Meetings):
+                frequency = found.numbers(output.chosen)[0]
+                scale = round_up(mechanism.noise(frequency).scale / output.times)
                 text = f"{_KEY_FREQUENCY} {frequency:,} people share a join key. The noise therefore has scale {scale}."
                 yield Note(NoteRank.MEANING, text)
 
@@ -117,15 +117,17 @@ def _cross_unit_counts(released: ReleasedGroups) -> Iterator[Note]:
 def _outside(released: ReleasedGroups) -> Iterator[Note]:
     """Say how many rows lie outside the bounds of a key: a noisy cell that was measured beside the groups."""
     for group, found in released:
-        for place, key in enumerate(group.group.keys):
+        for index, key in enumerate(group.group.keys):
             if key.has_remainder and read_outside(key.scalar):
-                rows = _outside_rows(group, found, place)
+                rows = _outside_rows(group, found, index)
                 yield Note(NoteRank.LACK, outside_note(group.group, key, rows))
 
 
 def _outside_rows(group: GroupPlan, found: NoisyGroup, place: int) -> str:
     """Return about how many rows are in the remainder of a key, where rows were counted."""
-    named = [(one.name, one.quantity) for one in group.measured] + [(one.name, one.quantity) for one in group.sums]
+    named = [(measurement.name, measurement.quantity) for measurement in group.measured] + [
+        (total.name, total.quantity) for total in group.sums
+    ]
     counts = (name for name, one in named if one.function is Aggregation.COUNT and not one.parts)
     name = next(counts, None)
     cells = [at for at, cell in enumerate(found.keys) if cell[place] is None]
@@ -133,8 +135,10 @@ def _outside_rows(group: GroupPlan, found: NoisyGroup, place: int) -> str:
         return "rows"
     steps = dict(group.terms_of(name))
     parts = len(cells) * len(steps)
-    mechanisms = [one.mechanism for one in group.measured if one.name in steps]
-    margin = max(one.margin(1 - (1 - CONFIDENCE) / parts) for one in mechanisms) * parts  # a union bound over all
+    mechanisms = [measurement.mechanism for measurement in group.measured if measurement.name in steps]
+    margin = (
+        max(mechanism.margin(1 - (1 - CONFIDENCE) / parts) for mechanism in mechanisms) * parts
+    )  # a union bound over all
     rows = sum(sign * found.numbers(step)[at] for step, sign in steps.items() for at in cells)
     return f"about {max(0, rows):,} rows (±{margin:,})"
 
@@ -142,11 +146,11 @@ def _outside_rows(group: GroupPlan, found: NoisyGroup, place: int) -> str:
 def _distinct_counts(released: ReleasedGroups) -> Iterator[Note]:
     """Say how many values of one person count, and what a higher limit might add."""
     for group, found in released:
-        for one in group.derived:
-            if isinstance(one, DistinctCountColumn) and found.keys:
+        for output in group.derived:
+            if isinstance(output, DistinctCountColumn) and found.keys:
                 measured = {name: integers(values) for name, values in found.columns}
-                limits = sorted(set(chosen_limits(one, measured)))
-                yield _distinct_count(one, limits, mechanism_of(group, one))
+                limits = sorted(set(chosen_limits(output, measured)))
+                yield _distinct_count(output, limits, mechanism_of(group, output))
 
 
 def _distinct_count(column: DistinctCountColumn, limits: Sequence[int], mechanism: MatchedCount) -> Note:
@@ -157,8 +161,8 @@ def _distinct_count(column: DistinctCountColumn, limits: Sequence[int], mechanis
     if least == column.limits[-1]:
         return Note(NoteRank.MEANING, f"{counted} A person cannot have more, so no value was left out.")
     added = "Without noise the count is never above the true number"
-    places = [place for place, limit in enumerate(column.limits[:-1]) if limit in limits]
-    missed = max(mechanism.gain_of_next(place, CONFIDENCE) for place in places)
+    places = [index for index, limit in enumerate(column.limits[:-1]) if limit in limits]
+    missed = max(mechanism.gain_of_next(index, CONFIDENCE) for index in places)
     if column.values is None or missed < column.values:
         added = f"{added}, and the next limit would add at most {missed:,} with probability 95 %"
     return Note(NoteRank.MEANING, f"{counted} {added}; the interval covers all missing values.")
@@ -167,14 +171,14 @@ def _distinct_count(column: DistinctCountColumn, limits: Sequence[int], mechanis
 def _flow_bounds(released: ReleasedGroups) -> Iterator[Note]:
     """Say how much of one person counts where rows have two owners, and what that cost."""
     for group, found in released:
-        for one in group.derived:
-            if isinstance(one, BoundedFlowColumn) and found.keys:
+        for output in group.derived:
+            if isinstance(output, BoundedFlowColumn) and found.keys:
                 measured = {name: integers(values) for name, values in found.columns}
-                bounds = sorted(set(selected_bounds(one, measured)))
-                least, most = (_number(bound * one.step) for bound in (bounds[0], bounds[-1]))
+                bounds = sorted(set(selected_bounds(output, measured)))
+                least, most = (_number(bound * output.step) for bound in (bounds[0], bounds[-1]))
                 share = least if least == most else f"{least} to {most}"
-                price = round_up(flow_mechanism_of(group, one).epsilon * BOUND_EPSILON_SHARE)
-                what = f"row{'s' * (share != '1')} per person" if one.counts_rows else "per person in a sum"
+                price = round_up(flow_mechanism_of(group, output).epsilon * BOUND_EPSILON_SHARE)
+                what = f"row{'s' * (share != '1')} per person" if output.counts_rows else "per person in a sum"
                 text = (
                     f"{_SELECTED_BOUND} {share} {what} (ε = {price} of the price). Each row counts for both of its "
                     "owners. What lies beyond the bound is not in the total; intervals(bias=True) covers it."

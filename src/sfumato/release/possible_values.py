@@ -12,8 +12,8 @@ def possible_ranges(answered: EvaluatedAnswer) -> tuple[tuple[int | None, int | 
     Of different values there are no more than public ones.
     """
     limits: list[tuple[int | None, int | None]] = []
-    for place, plain in enumerate(map(answered.aggregate, answered.traced.items)):
-        match None if plain is None or place in answered.shown_ends else plain:
+    for index, plain in enumerate(map(answered.aggregate, answered.traced.items)):
+        match None if plain is None or index in answered.shown_ends else plain:
             case (group, CountColumn(count=count)):
                 limits.append((0, group.most_distinct(count)))
             case (_, SumColumn(low=low, high=high)):

@@ -9,6 +9,7 @@ import numpy as np
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.mechanisms.answers import Answers, integer_answers
 from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.key_rounds import KeyRounds
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
 from sfumato.mechanisms.optimal_selection import OptimalSelection
@@ -119,8 +120,8 @@ def _released(plan: GroupPlan, exact: GroupAggregates, source: Source) -> tuple[
     if plan.selection is None:
         return list(range(len(exact.keys))), ()
     # the engine's order, and how many cells lay between two, are secret: the keys' own order is not
-    if isinstance(plan.selection, OptimalSelection | RenyiSelection):
-        kept = plan.selection.release(exact.units, source)
+    if isinstance(plan.selection, OptimalSelection | RenyiSelection | KeyRounds):
+        kept = plan.selection.release(exact.units, source)  # of rounds the first one: `add_later_rounds` reads again
         return sorted((int(place) for place in kept), key=lambda place: exact.keys[place]), ()
     if isinstance(plan.selection, SpelledList):
         raise AssertionError("texts are spelled, not selected by their places")

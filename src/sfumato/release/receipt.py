@@ -135,7 +135,7 @@ def _is_whole(data: dict[str, object]) -> bool:
     listed = [data.get("rests_on", []), data.get("cohorts", [])]
     if not all(isinstance(data.get(name, ""), str) for name in ("units", "refines", "promise")):
         return False
-    if not all(isinstance(names, list) and all(isinstance(one, str) for one in names) for names in listed):
+    if not all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in listed):
         return False
     if fields == _FIELDS:
         return True

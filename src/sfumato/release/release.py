@@ -57,7 +57,7 @@ from sfumato.release.rendering.export import (
     pandas_frame,
     polars_frame,
 )
-from sfumato.release.rendering.table import MARK_LEGEND, Ends, shown_value, text_table
+from sfumato.release.rendering.table import MARK_LEGEND, IntervalEnds, format_value, text_table
 from sfumato.release.stages import value_notes
 from sfumato.release.thin_answers import note_texts
 
@@ -67,13 +67,13 @@ if TYPE_CHECKING:  # what editors complete after to_pandas() and the like
     import polars
     import pyarrow
 
-_SHOWN = 40
-"""So many rows are printed; `rows()` has them all."""
+_PRINTED_ROWS = 40
+"""Rows that are printed; `rows()` returns all of them."""
 
 _TIDY_DIGITS, _MAX_FLOAT_ERROR, _MAX_ZERO_ERROR = 12, 2e-14, 1e-13
 """Ends of intervals have so many digits where they differ by no more than this part, or amount, from what they are."""
 
-Ranges = Sequence[Sequence[Ends | None] | None]
+Ranges = Sequence[Sequence[IntervalEnds | None] | None]
 """For each column the ends of every value; None for a column that has no noise, or is no number."""
 
 
@@ -93,7 +93,7 @@ class Release:
     noted: LazyNotes = field(default_factory=LazyNotes)
     biased: Callable[[Fraction], Ranges] | None = field(default=None, repr=False)
     """The same with what caps and bounds cut off; None where nothing was cut."""
-    cut: tuple[Ends | None, ...] = field(default=(), repr=False)
+    cut: tuple[IntervalEnds | None, ...] = field(default=(), repr=False)
     """Of each column what it may have too much, and what it may lack, at 95 %; empty where nothing was published."""
     marked: Callable[[], Marks] | None = field(default=None, repr=False)
     """Returns which values are marked at 95 %; None where nothing can be cut off."""
@@ -248,7 +248,7 @@ class Release:
         """Return the answer as a text table; `more_notes` says where further notes are, None prints all of them."""
         columns, numbers = self._cells()
         lines = [text_table(self.columns, columns, numbers)]
-        lines += [f"({len(self):,} rows)"] if len(self) > _SHOWN else []
+        lines += [f"({len(self):,} rows)"] if len(self) > _PRINTED_ROWS else []
         notes = map(escape_unprintable, printed_notes(self.notes, more_notes))
         return "\n".join([*lines, f"cost: {self.loss}; ± at 95 %", *self.legend(), *notes])
 
@@ -282,14 +282,14 @@ class Release:
         ranges = self._ranges(LEVEL)
         columns = [
             [
-                shown_value(value, ends[at] if ends else None, marked=bool(marks and marks[at]))
-                for at, value in enumerate(values[:_SHOWN])
+                format_value(value, ends[at] if ends else None, marked=bool(marks and marks[at]))
+                for at, value in enumerate(values[:_PRINTED_ROWS])
             ]
             for values, ends, marks in zip(self.values, ranges, self._all_marks(), strict=True)
         ]
         return columns, [facts.type in NUMBERS for facts in self.facts]
 
-    def truncation_of(self, name: str) -> Ends | None:
+    def truncation_of(self, name: str) -> IntervalEnds | None:
         """Return what a column may have too much, and what it may lack, for want of what caps and bounds cut off."""
         if name not in self.columns:
             raise UnknownName(
@@ -316,7 +316,7 @@ class Release:
         columns = zip(self.columns, self._all_marks(), strict=True)
         return {name: [at for at, is_marked in enumerate(marks) if is_marked] for name, marks in columns if marks}
 
-    def _exact_ends(self) -> list[Sequence[Value | Ends]]:
+    def _exact_ends(self) -> list[Sequence[Value | IntervalEnds]]:
         """Return the columns as `intervals` shows those without noise: a public answer's numbers are their own ends."""
         if self.event is not None:
             return list(self.values)
@@ -341,7 +341,7 @@ def make_release(
     """
     plan = at_selected_bounds(plan, noisy.groups)
     answered = answer(plan, noisy, evaluate)
-    facts, columns = as_shown(plan.private, answered.columns)
+    facts, columns = as_printed(plan.private, answered.columns)
     values = _decoded_columns(_with_shown_ends(answered, columns), facts)
     names = unique_names(plan.private.names)
     bar_facts = tuple(map(answered.interval_facts, range(len(facts))))
@@ -376,22 +376,22 @@ def _estimates(
     likely, most = (estimated_bias(plan, noisy, losses, bias_tail(LEVEL), margins=margins) for margins in (False, True))
     limits = limited_places(plan)
     found: list[BiasEstimate | None] = []
-    for place, known in enumerate(facts):
-        pairs = [column_bias(answered, place, cut) for cut in (likely, most)]
+    for index, known in enumerate(facts):
+        pairs = [column_bias(answered, index, cut) for cut in (likely, most)]
         ends = [(_or_infinity(pair[0], known), _or_infinity(pair[1], known)) for pair in pairs if pair is not None]
-        one = answered.aggregate(answered.traced.items[place])
+        one = answered.aggregate(answered.traced.items[index])
         limit = bool(limits) if one is None else (one[0].group.label, one[1].plain) in limits
-        total = None if limit else sum(value for value in values[place] if isinstance(value, int | float))
+        total = None if limit else sum(value for value in values[index] if isinstance(value, int | float))
         found.append(BiasEstimate.between(ends[0], ends[1], total, limit) if len(ends) == len(pairs) else None)
     return found
 
 
-def _cut(answered: EvaluatedAnswer, found: MeasurementBias, facts: Sequence[Facts]) -> tuple[Ends | None, ...]:
+def _cut(answered: EvaluatedAnswer, found: MeasurementBias, facts: Sequence[Facts]) -> tuple[IntervalEnds | None, ...]:
     """Return what each column may have too much and lack, as people see it; None where a bar depends on the row."""
-    pairs = [column_bias(answered, place, found) for place in range(len(facts))]
+    pairs = [column_bias(answered, index, found) for index in range(len(facts))]
     return tuple(
-        None if pair is None or place in answered.shown_ends else _decoded_pair(pair, known)
-        for place, (pair, known) in enumerate(zip(pairs, facts, strict=True))
+        None if pair is None or index in answered.shown_ends else _decoded_pair(pair, known)
+        for index, (pair, known) in enumerate(zip(pairs, facts, strict=True))
     )
 
 
@@ -400,7 +400,7 @@ def _or_infinity(amount: float, facts: Facts) -> float:
     return float(value) if isinstance(value, int | float) else inf
 
 
-def _decoded_pair(pair: tuple[float, float], facts: Facts) -> Ends:
+def _decoded_pair(pair: tuple[float, float], facts: Facts) -> IntervalEnds:
     return _amount(pair[0], facts), _amount(pair[1], facts)
 
 
@@ -428,7 +428,7 @@ def _no_ranges(columns: int, _level: Fraction) -> Ranges:
     return [None] * columns
 
 
-def as_shown(
+def as_printed(
     private: PrivateQuery, columns: Sequence[Sequence[EngineValue]]
 ) -> tuple[tuple[Facts, ...], tuple[Sequence[EngineValue], ...]]:
     """Return the columns of an answer and what is known of them, as people see them: the start of a month is a date."""
@@ -452,8 +452,8 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
     ('n', 'n_3', 'n_2')
     """
     given: list[str] = []
-    for place, name in enumerate(names):
-        taken, unique, number = {*given, *names[place + 1 :]}, name, 2
+    for index, name in enumerate(names):
+        taken, unique, number = {*given, *names[index + 1 :]}, name, 2
         while unique in given or (number > 2 and unique in taken):
             unique, number = f"{name}_{number}", number + 1
         given.append(unique)
@@ -468,8 +468,8 @@ def _decoded(
 ) -> Ranges:
     """Return the bars as people read them; a column that shows an end of a bar has none."""
     return [
-        None if ends is None or place in shown_ends else [_decoded_bar(bar, known) for bar in ends]
-        for place, (ends, known) in enumerate(zip(find(level), facts, strict=True))
+        None if ends is None or index in shown_ends else [_decoded_bar(bar, known) for bar in ends]
+        for index, (ends, known) in enumerate(zip(find(level), facts, strict=True))
     ]
 
 
@@ -479,12 +479,12 @@ def _with_shown_ends(
     """Return the columns with those that show ends of bars as such."""
     bars = confidence_intervals(answered, LEVEL) if answered.shown_ends else []
     return [
-        ends_of(answered, place, bars[place], answered.shown_ends[place]) if place in answered.shown_ends else column
-        for place, column in enumerate(columns)
+        ends_of(answered, index, bars[index], answered.shown_ends[index]) if index in answered.shown_ends else column
+        for index, column in enumerate(columns)
     ]
 
 
-def _decoded_bar(bar: Bar | None, facts: Facts) -> Ends | None:
+def _decoded_bar(bar: Bar | None, facts: Facts) -> IntervalEnds | None:
     return None if bar is None else (_tidy(decode(bar[0], facts)), _tidy(decode(bar[1], facts)))
 
 

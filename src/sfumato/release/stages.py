@@ -10,16 +10,19 @@ from fractions import Fraction
 from typing import Any
 
 from sfumato.analysis.noisy_values import MAX_NOISY_VALUE_STEPS, NOISY_VALUE_STEP
-from sfumato.engines.engine import PlannedStatement
+from sfumato.engines.engine import Engine, PlannedStatement
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import InputNode, ProjectNode, noisy_tables
 from sfumato.planning.notes.note import Note, NoteRank
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.query.rebuilding import rebuild_fields
+from sfumato.randomness.source import Source
 from sfumato.release.decode import EngineValue, decode
 from sfumato.release.intervals.confidence import answer
 from sfumato.release.intervals.row_forms import Evaluate
+from sfumato.release.key_rounds import add_later_rounds, later_statements
 from sfumato.release.noisy import NoisyGroup, NoisyResult
+from sfumato.release.publish import publish
 
 Bound = Mapping[str, tuple[int | None, ...]]
 """The noisy row that each label stands for, in steps."""
@@ -57,12 +60,18 @@ def stage_statements(plan: Plan, planned: Callable[[Plan], Sequence[PlannedState
         bound[first.label] = tuple(_UNKNOWN_VALUE + place for place in places)
         names |= {str(_UNKNOWN_VALUE + place): f":measured_first_{place + 1}" for place in places}
     found = []
-    for statement in planned(bind(plan, bound)):
+    known = bind(plan, bound)
+    for statement in (*planned(known), *later_statements(known, planned)):
         sql = statement.sql
         for digits, name in names.items():
             sql = sql.replace(digits, name)
         found.append(PlannedStatement(statement.purpose, sql))
     return tuple(found)
+
+
+def read_and_publish(engine: Engine, source: Source, plan: Plan) -> NoisyResult:
+    """Return the noisy groups of one stage, or of one round of it. Nothing exact goes on."""
+    return publish(plan, engine.run(engine.prepare(plan)), source)
 
 
 def run_stages(plan: Plan, run: Callable[[Plan], NoisyResult], evaluate: Evaluate) -> NoisyResult:
@@ -79,7 +88,7 @@ def run_stages(plan: Plan, run: Callable[[Plan], NoisyResult], evaluate: Evaluat
         stage = bind(replace(plan, groups=_ready(waiting, bound), tables=(), hierarchies=()), bound)
         if not stage.groups:
             raise AssertionError("what is measured first depends on nothing that is measured later")
-        noisy = run(stage)
+        noisy = add_later_rounds(stage, run(stage), run)
         bits += noisy.bits
         found |= {group.group.label: numbers for group, numbers in zip(stage.groups, noisy.groups, strict=True)}
         bound |= {

@@ -33,8 +33,10 @@ def note_texts(
 def thin_notes(plan: Plan, names: Sequence[str], values: Sequence[Sequence[Value]]) -> Iterator[Note]:
     """Say which counts and sums cannot be told from 0, and what it would take."""
     own = plan.for_outcome()
-    derived = {(group.group.label, one.name): one for group in own.groups for one in group.derived}
-    measured = {(group.group.label, one.name): one for group in own.groups for one in group.measured}
+    derived = {(group.group.label, output.name): output for group in own.groups for output in group.derived}
+    measured = {
+        (group.group.label, measurement.name): measurement for group in own.groups for measurement in group.measured
+    }
     for name, column, origin in zip(names, values, origins(plan.private), strict=True):
         source = shown_unchanged(origin, derived)
         shown = None if source is None else derived[source]
@@ -42,13 +44,13 @@ def thin_notes(plan: Plan, names: Sequence[str], values: Sequence[Sequence[Value
             continue
         group = next(group for group in own.groups if group.group.label == source[0])
         parts = [measured.get((source[0], name)) for name in group.steps_of(shown.plain)]
-        steps = [one for one in parts if one is not None and one.candidates is None]
+        steps = [part for part in parts if part is not None and part.candidates is None]
         numbers = [value for value in column if isinstance(value, int | float)]
-        if len(steps) < len(parts) or not numbers or any(plan.is_combined(source[0], one.name) for one in steps):
+        if len(steps) < len(parts) or not numbers or any(plan.is_combined(source[0], step.name) for step in steps):
             continue
         largest = max(map(abs, numbers))
         beyond = Fraction(largest) / shown.step - 1
-        if beyond > 0 and beyond**2 > _MAX_DEVIATIONS**2 * sum(variance_of(one.mechanism) for one in steps):
+        if beyond > 0 and beyond**2 > _MAX_DEVIATIONS**2 * sum(variance_of(step.mechanism) for step in steps):
             continue  # no margin is that wide, so it need not be found
         margin = (step_margin(group, shown.plain) or 0) * shown.step
         most = different_values(steps[0].quantity)

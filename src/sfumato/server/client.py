@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import partial
 from threading import local
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 from urllib.parse import SplitResult, urlsplit
 
 from sfumato.errors import BadParameter, Interface, LedgerUnavailable, quote_value
@@ -116,16 +116,16 @@ class RemoteDatabase:
         epsilon: object = None,
         share: object = None,
         delta: object = None,
-        weights: Sequence[object] | None = None,
-        within: Sequence[object] | None = None,
+        weights: object = None,
+        within: object = None,
         key: str | None = None,
     ) -> list[Release]:
         """Return the answers of several questions that are charged as one: as `Database.ask_all` does."""
         asked: dict[str, object] = {"questions": _questions(questions), **_price(epsilon, share, delta)}
         if weights is not None:
-            asked["weights"] = list(map(str, weights))
+            asked["weights"] = list(map(str, _entries(weights, "weights")))
         if within is not None:
-            asked["within"] = [None if target is None else _margins(target) for target in within]
+            asked["within"] = [None if target is None else _margins(target) for target in _entries(within, "within")]
         headers = {"Idempotency-Key": _attempt(key)}
 
         def again(place: int, level: Fraction) -> Mapping[str, Any]:
@@ -186,6 +186,18 @@ class RemoteDatabase:
         document: dict[str, Any] = self._fetch("GET", "/tables")
         return document
 
+    def refresh(self, *_arguments: object, **_options: object) -> NoReturn:
+        """Refuse: a new snapshot is taken where the policy is."""
+        raise _not_offered("refresh", "sfumato refresh POLICY")
+
+    def verify(self) -> NoReturn:
+        """Refuse: the ledger is checked where it lies. The owner's page of the console shows the result."""
+        raise _not_offered("verify", "sfumato verify POLICY")
+
+    def statements(self, *_arguments: object, **_options: object) -> NoReturn:
+        """Refuse: statements name tables of the bounded copy, which do not leave the server."""
+        raise _not_offered("statements", "sfumato explain POLICY SQL --statements")
+
     def close(self) -> None:
         """Let go of the connection of this thread. Closing twice is fine."""
         self._closed = True
@@ -213,7 +225,7 @@ class RemoteDatabase:
             raise BadParameter(
                 "This connection is closed.", "close() was called.", "Connect again with sfumato.connect."
             )
-        content = None if body is None else json.dumps(body).encode()
+        content = None if body is None else _encoded(body)
         headers = {"Authorization": f"Bearer {self._token}", SPEAKER: Interface.PYTHON.value, **(more or {})}
         if content is not None:
             headers["Content-Type"] = "application/json"
@@ -266,6 +278,17 @@ def _price(epsilon: object, share: object, delta: object) -> dict[str, object]:
     return price if share is None else {**price, "share": str(typed_share(share, "share"))}
 
 
+def _encoded(body: object) -> bytes:
+    """Return a request as JSON, or refuse what JSON does not know."""
+    try:
+        return json.dumps(body).encode()
+    except (TypeError, ValueError, RecursionError):
+        refused = BadParameter(
+            "One of these values cannot be sent.", "A request is JSON.", "Give texts, numbers, lists and dicts."
+        )
+    raise refused
+
+
 def _attempt(key: object) -> str:
     """Return the key of an attempt as a header value: given, or drawn."""
     if key is None:
@@ -286,6 +309,17 @@ def _questions(texts: object) -> list[str]:
         f"{quote_value(texts)} is not a list of questions.",
         "Several questions, each a text, are asked together.",
         'Write for example ["SELECT COUNT(*) FROM visits", "SELECT dept, COUNT(*) FROM visits GROUP BY dept"].',
+    )
+
+
+def _entries(values: object, name: str) -> Sequence[object]:
+    """Return what was said of each question."""
+    if isinstance(values, list | tuple):
+        return values
+    raise BadParameter(
+        f"{name} = {quote_value(values)} is not a list.",
+        "It has one entry for each question.",
+        "Give a list of as many entries as there are questions.",
     )
 
 
@@ -338,6 +372,14 @@ def _margins(within: object) -> dict[str, str]:
         f"within = {quote_value(within)} names no margins.",
         "It gives columns of the answer the margin that each should have.",
         "Write for example within={'n': 25}.",
+    )
+
+
+def _not_offered(method: str, command: str) -> BadParameter:
+    return BadParameter(
+        f"{method} is not offered by a server.",
+        "It needs the policy and the files beside it.",
+        f"The owner runs this where the policy is: {command}.",
     )
 
 

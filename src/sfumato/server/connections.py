@@ -40,7 +40,7 @@ def network_of(address: str) -> str:
     return f"{IPv6Address(int(parsed) >> 64 << 64)}/64"
 
 
-class Connection:
+class ClientConnection:
     """One accepted connection."""
 
     __slots__ = ("abort", "account", "is_closed", "is_ended", "network", "started", "written")
@@ -67,11 +67,11 @@ class Connections:
     def __init__(self, limits: ServerLimits | None = None, proxies: TrustedProxies | None = None) -> None:
         self.limits = limits or ServerLimits()
         self._proxies = proxies or TrustedProxies()
-        self._open: dict[int, Connection] = {}
+        self._open: dict[int, ClientConnection] = {}
         """By file descriptor."""
         self._per_network: dict[str, int] = {}
         self._per_account: dict[str, int] = {}
-        self._waiting: dict[str, dict[Connection, None]] = {}
+        self._waiting: dict[str, dict[ClientConnection, None]] = {}
         """Connections before login, by network, oldest first."""
         self._waiting_count = 0
         self._closing = 0
@@ -101,14 +101,14 @@ class Connections:
             self._evict(network)
         elif self._waiting_count >= limits.connections_before_login:
             self._evict(self._heaviest())
-        connection = Connection(network, abort)
+        connection = ClientConnection(network, abort)
         self._open[descriptor] = connection
         self._per_network[network] = self._per_network.get(network, 0) + 1
         self._wait(connection)
         self._watch_handshake(connection)
         return True
 
-    def of(self, transport: asyncio.BaseTransport) -> Connection | None:
+    def of(self, transport: asyncio.BaseTransport) -> ClientConnection | None:
         """Return the connection of a transport, whose protocol has begun; it is ended through the transport now."""
         raw_socket = transport.get_extra_info("socket")
         connection = self._open.get(raw_socket.fileno()) if raw_socket is not None else None
@@ -118,7 +118,7 @@ class Connections:
                 connection.abort = transport.abort
         return connection
 
-    def log_in(self, connection: Connection, account: str) -> bool:
+    def log_in(self, connection: ClientConnection, account: str) -> bool:
         """Note who has logged in; say whether there is room for them."""
         if connection.is_closed or connection.is_ended or connection.account == account:
             return True
@@ -133,7 +133,7 @@ class Connections:
         self._per_account[account] = per_account + 1
         return True
 
-    def log_out(self, connection: Connection) -> None:
+    def log_out(self, connection: ClientConnection) -> None:
         """Note that the connection no longer belongs to an account."""
         if connection.account is not None and not connection.is_closed:
             _decrease(self._per_account, connection.account)
@@ -157,11 +157,11 @@ class Connections:
         else:
             self._stop_waiting(connection)
 
-    def _wait(self, connection: Connection) -> None:
+    def _wait(self, connection: ClientConnection) -> None:
         self._waiting.setdefault(connection.network, {})[connection] = None
         self._waiting_count += 1
 
-    def _stop_waiting(self, connection: Connection) -> None:
+    def _stop_waiting(self, connection: ClientConnection) -> None:
         own = self._waiting.get(connection.network, {})
         if connection in own:
             del own[connection]
@@ -181,7 +181,7 @@ class Connections:
         self._closing += 1
         oldest.abort()
 
-    def _watch_handshake(self, connection: Connection) -> None:
+    def _watch_handshake(self, connection: ClientConnection) -> None:
         def check() -> None:
             if not connection.started:
                 connection.abort()

@@ -25,7 +25,7 @@ from sfumato.errors import (
     WrongMediaType,
 )
 from sfumato.server.approvals import REQUEST_ROUTES
-from sfumato.server.connections import Connection, Connections
+from sfumato.server.connections import ClientConnection, Connections
 from sfumato.server.gate import Caller, Gateway
 from sfumato.server.grant_stores.stored import Grant
 from sfumato.server.identity import IdentityError
@@ -169,7 +169,7 @@ class RequestGuard:
         given = person.name, time(), person.expires, person.roles
         return self._gate.grants.identity_grant(*given, identity=person.identity)
 
-    def _note_login(self, connection: Connection | None, account: str | None) -> None:
+    def _note_login(self, connection: ClientConnection | None, account: str | None) -> None:
         """Count the connection for the account, or as one before login."""
         if connection is None:
             return
@@ -337,7 +337,7 @@ class _Sent:
 
     async def _write(self, piece: bytes, ends: bool) -> None:
         await self._send({"type": "http.response.body", "body": piece, "more_body": not ends})
-        connection: Connection | None = self._scope.get("connection")
+        connection: ClientConnection | None = self._scope.get("connection")
         if connection is not None:
             connection.written += len(piece)
 

@@ -3,31 +3,31 @@
 from sfumato.server.replies import MEDIA
 from sfumato.server.statuses import STATUS
 
-Schema = dict[str, object]
+OpenApiSchema = dict[str, object]
 
 _NUMBER_PATTERN = r"^([1-9][0-9]{0,8}(\.[0-9]{1,9})?|0\.[0-9]{0,9}[1-9]|[1-9][0-9]{0,8}/[1-9][0-9]{0,8})$"
-_NUMBER: Schema = {
+_NUMBER: OpenApiSchema = {
     "oneOf": [
         {"type": "string", "pattern": _NUMBER_PATTERN},
         {"type": "number", "exclusiveMinimum": 0},
     ],
     "description": "A positive number; as text it is exact: 0.1, 1/3.",
 }
-_LOSS: Schema = {
+_LOSS: OpenApiSchema = {
     "type": "object",
     "required": ["epsilon", "delta"],
     "properties": {"epsilon": {"type": "string"}, "delta": {"type": "string"}},
     "description": "Exact numbers, as decimals or fractions.",
 }
-_TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
-_ROWS: Schema = {"type": "array", "items": {"type": "object"}}
+_TEXTS: OpenApiSchema = {"type": "array", "items": {"type": "string"}}
+_ROWS: OpenApiSchema = {"type": "array", "items": {"type": "object"}}
 
 
-def _object(required: list[str], **properties: Schema) -> Schema:
+def _object(required: list[str], **properties: OpenApiSchema) -> OpenApiSchema:
     return {"type": "object", "required": required, "properties": properties}
 
 
-_QUESTION: dict[str, Schema] = {
+_QUESTION: dict[str, OpenApiSchema] = {
     "sql": {"type": "string", "minLength": 1},
     "epsilon": _NUMBER,
     "within": {
@@ -58,13 +58,13 @@ _QUESTION: dict[str, Schema] = {
         "oneOf": [{"type": "array"}, {"type": "object"}],
     },
 }
-_HOUSEHOLD: Schema = {
+_HOUSEHOLD: OpenApiSchema = {
     "type": "integer",
     "minimum": 1,
     "maximum": 1000,
     "description": "Also state the loss of this many people together.",
 }
-_REQUEST: Schema = _object(
+_REQUEST: OpenApiSchema = _object(
     ["id", "account", "state", "sql", "price", "loss", "reason", "time", "notes", "receipt"],
     id={"type": "integer"},
     account={"type": "string"},
@@ -79,7 +79,7 @@ _REQUEST: Schema = _object(
     for_rights={"type": "boolean"},
     names=_TEXTS,
 )
-_SCHEMAS: dict[str, Schema] = {
+_SCHEMAS: dict[str, OpenApiSchema] = {
     "Question": {**_object(["sql"], **_QUESTION), "additionalProperties": False},
     "ExplainedQuestion": {**_object(["sql"], **_QUESTION, household=_HOUSEHOLD), "additionalProperties": False},
     "Loss": _LOSS,
@@ -138,6 +138,7 @@ _SCHEMAS: dict[str, Schema] = {
         renews={"type": "string"},
         promise={"type": "string"},
         cohorts={"type": "object"},
+        price={"type": "string"},
     ),
     "History": {
         "type": "array",
@@ -185,15 +186,15 @@ _SCHEMAS: dict[str, Schema] = {
 }
 
 
-def _content(name: str) -> Schema:
+def _content(name: str) -> OpenApiSchema:
     return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
 
 
 def _operation(
     summary: str, name: str, *, body: str | None = None, open_to_all: bool = False, **more: object
-) -> Schema:
-    refused: Schema = {"description": "A refusal: what, why, what next.", "content": _content("Refusal")}
-    operation: Schema = {
+) -> OpenApiSchema:
+    refused: OpenApiSchema = {"description": "A refusal: what, why, what next.", "content": _content("Refusal")}
+    operation: OpenApiSchema = {
         "summary": summary,
         "responses": {"200": {"description": "Done.", "content": _content(name)}, "4XX": refused, "503": refused},
         **more,
@@ -205,7 +206,7 @@ def _operation(
     return operation
 
 
-def description(root: str = "") -> Schema:
+def description(root: str = "") -> OpenApiSchema:
     """Return the description; it is the same for every dataset, whose pages lie below `root`."""
     page = [
         {
@@ -219,20 +220,20 @@ def description(root: str = "") -> Schema:
             ("before", "The sequence of an entry: older ones are listed.", {}),
         )
     ]
-    key: Schema = {
+    key: OpenApiSchema = {
         "name": "Idempotency-Key",
         "in": "header",
         "description": "Names one attempt: repeats are one charge.",
         "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
     }
-    form: Schema = {"name": "format", "in": "query", "schema": {"type": "string", "enum": list(MEDIA)}}
-    level: Schema = {
+    form: OpenApiSchema = {"name": "format", "in": "query", "schema": {"type": "string", "enum": list(MEDIA)}}
+    level: OpenApiSchema = {
         "name": "level",
         "in": "query",
         "description": "The level of the intervals; 0.95 by default.",
         "schema": {"type": "string", "pattern": r"^0\.[0-9]{0,5}[1-9]$"},
     }
-    receipt: list[Schema] = [
+    receipt: list[OpenApiSchema] = [
         {"name": "receipt", "in": "path", "required": True, "schema": {"type": "string", "pattern": "^[0-9a-f]{32}$"}},
         form,
         level,
@@ -249,9 +250,14 @@ def description(root: str = "") -> Schema:
             }
     ready = _operation("Whether the server can answer questions now; 503 where not.", "Readiness", open_to_all=True)
     text = {"description": "Done.", "content": {"text/plain": {"schema": {"type": "string"}}}}
-    metrics: Schema = {"summary": "Metrics for Prometheus; the operator's.", "responses": {"200": text}}
+    metrics: OpenApiSchema = {"summary": "Metrics for Prometheus; the operator's.", "responses": {"200": text}}
     together = _operation("Answer several questions as one charge.", "Releases", body="Questions", parameters=[key])
-    request_id: Schema = {"name": "id", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 1}}
+    request_id: OpenApiSchema = {
+        "name": "id",
+        "in": "path",
+        "required": True,
+        "schema": {"type": "integer", "minimum": 1},
+    }
     review = _operation(
         "What the question of a request would cost, and which names its analyst lacks; the owner's; free.",
         "Quote",

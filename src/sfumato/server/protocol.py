@@ -9,7 +9,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sfumato.errors import BadRequest
 from sfumato.release.rendering.escaping import to_json
-from sfumato.server.connections import Connection, Connections
+from sfumato.server.connections import ClientConnection, Connections
 from sfumato.server.replies import PIECE_BYTES
 from sfumato.server.statuses import refusal_document
 
@@ -43,7 +43,7 @@ class Protocol(H11Protocol):
 
     counted: Connections
     """The connections of the server, with its limits."""
-    _connection: Connection | None = None
+    _connection: ClientConnection | None = None
     _looking: asyncio.TimerHandle | None = None
     _since: float | None = None
     """When the head of a request began that is not complete yet."""

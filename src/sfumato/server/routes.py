@@ -56,8 +56,9 @@ async def ask(request: Request) -> Response:
 
     receipt, content = await gate.ask(caller, question.sql, render, key=_key(request), **question.price)
     if form == "json":
-        return counted_reply(request, content)
-    reply = file_reply(request, content, form, f"{file_name(gate.policy.name)}-{receipt.id[:12]}")
+        reply = counted_reply(request, content)
+    else:
+        reply = file_reply(request, content, form, f"{file_name(gate.policy.name)}-{receipt.id[:12]}")
     reply.headers["sfumato-receipt"] = receipt.id
     reply.headers["sfumato-epsilon"], reply.headers["sfumato-delta"] = (
         str(receipt.loss.epsilon),
@@ -104,8 +105,11 @@ async def explain(request: Request) -> Response:
 
 
 async def budget(request: Request) -> Response:
-    """Show what may be spent, was spent, and is left."""
-    return json_reply(budget_document(await gate_of(request).budget(caller_of(request))))
+    """Show what may be spent, was spent, and is left, and the price of a question that names none."""
+    gate, caller = gate_of(request), caller_of(request)
+    document = budget_document(await gate.budget(caller))
+    price = gate.database(caller).policy.default_price(caller.account)
+    return json_reply(document if price is None else {**document, "price": price})
 
 
 async def history(request: Request) -> Response:

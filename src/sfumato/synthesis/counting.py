@@ -15,7 +15,7 @@ from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.randomness.source import Source, read_exactly
 from sfumato.synthesis.combining import Counts
 from sfumato.synthesis.design import Axes, cells_of
-from sfumato.synthesis.domain import Codes, Column, plain_values
+from sfumato.synthesis.domain import Codes, ColumnDomain, plain_values
 
 SEED_BYTES = 16
 """Length of the public seed of post-processing, in bytes."""
@@ -26,7 +26,7 @@ _SALT_BYTES = 32
 class NoisyMarginals:
     """Everything that was released: noisy marginals, the variance of their noise, and a public seed."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[ColumnDomain, ...]
     marginals: tuple[Axes, ...]
     sigma_squared: tuple[Fraction, ...]
     tables: tuple[Counts, ...]
@@ -41,7 +41,7 @@ class NoisyMarginals:
         return tuple(column.size for column in self.columns)
 
 
-def present_codes(data: Any, columns: Sequence[Column], groups: object, source: Source) -> list[Codes]:
+def present_codes(data: Any, columns: Sequence[ColumnDomain], groups: object, source: Source) -> list[Codes]:
     """Return the cells of the rows that count: present in every column, and one row of each person.
 
     Without `groups` each row is a person of its own. Whether a row counts depends on the rows of its person alone.

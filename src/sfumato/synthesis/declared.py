@@ -16,7 +16,7 @@ from sfumato.language.scalar import Scalar
 from sfumato.policy.policy import ColumnType, fold_name
 from sfumato.query.types import Type
 from sfumato.release.decode import decode
-from sfumato.synthesis.domain import Choices, Column, Continuum, Nullable, Stepped
+from sfumato.synthesis.domain import Choices, ColumnDomain, Continuum, Nullable, Stepped
 
 MAX_TABLE_COLUMNS = 1000
 _MAX_BINNED_STEPS = 2**62
@@ -82,7 +82,7 @@ def _quoted_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def with_nulls(keys: Sequence[Key], columns: Sequence[Column], table: str) -> str:
+def with_nulls(keys: Sequence[Key], columns: Sequence[ColumnDomain], table: str) -> str:
     """Return the query in which NULL of some columns is one value more, above all others, so that no row is left out.
 
     Values beyond their bounds are brought to the bound first.
@@ -153,7 +153,7 @@ def column_of(database: Database, table: str, key: Key, bins: int) -> Choices | 
     return Stepped(declared.name, facts.low, facts.high, bins, facts.step, _KINDS[declared.type])
 
 
-def cell_key(key: Key, column: Column, plain: Key) -> Key:
+def cell_key(key: Key, column: ColumnDomain, plain: Key) -> Key:
     """Return the key by which the engine counts: the value itself, or the number of its cell.
 
     `key` is the column of the query that is measured, `plain` the same column as it is without a value for NULL.

@@ -244,7 +244,7 @@ class Nullable:
         return self.present.arrow
 
 
-Column = Choices | Continuum | Stepped | Nullable
+ColumnDomain = Choices | Continuum | Stepped | Nullable
 """What one column can hold; each has a name, a size (its cells), and an Arrow type."""
 
 _ARROW = {

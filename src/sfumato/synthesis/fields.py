@@ -15,7 +15,7 @@ from sfumato.exact import decimal_rational
 from sfumato.language.facts import Facts, Kind
 from sfumato.policy.policy import fold_name, position
 from sfumato.query.types import Type
-from sfumato.synthesis.domain import Choices, Codes, Column, Continuum, Floats, Nullable, Stepped
+from sfumato.synthesis.domain import Choices, Codes, ColumnDomain, Continuum, Floats, Nullable, Stepped
 
 OWNER = Field('"row"', '"row"', Facts(Type.INTEGER, Kind.UNIT, nullable=False))
 """Each row stands for itself. No question can spell this name."""
@@ -26,7 +26,7 @@ _MAX_POINTS = 400_000
 _POINTS_PER_COLUMN = 65
 
 
-def field_of(column: Column) -> Field:
+def field_of(column: ColumnDomain) -> Field:
     """Return a column as a question may name it."""
     if isinstance(column, Nullable):
         held = field_of(column.present)
@@ -46,7 +46,7 @@ def field_of(column: Column) -> Field:
     return Field(name, name, facts, cells=tuple(range(low, high + 1)) if few else None)
 
 
-def stored_values(column: Column, codes: Codes, within: Floats) -> Any:
+def stored_values(column: ColumnDomain, codes: Codes, within: Floats) -> Any:
     """Return values of the given cells as the engine stores them: integers in grid steps, texts, booleans, NULL."""
     if isinstance(column, Nullable):
         missing, held = column.held(codes)
@@ -62,7 +62,7 @@ def stored_values(column: Column, codes: Codes, within: Floats) -> Any:
     return np.array(_steps(column, step), dtype=np.int64)[codes]
 
 
-def points(columns: Sequence[Column]) -> tuple[list[Codes], list[Floats], Codes, Floats]:
+def points(columns: Sequence[ColumnDomain]) -> tuple[list[Codes], list[Floats], Codes, Floats]:
     """Return points in every cell of a marginal: per column code and place within, the cell, and the share of it.
 
     A column with several values in a cell has several points there, its ends among them, evenly spread.
@@ -84,7 +84,7 @@ def points(columns: Sequence[Column]) -> tuple[list[Codes], list[Floats], Codes,
     return codes, within, place, np.full(len(place), 1.0 / prod(len(column_points) for column_points in probe_points))
 
 
-def _present(column: Column) -> Choices | Continuum | Stepped:
+def _present(column: ColumnDomain) -> Choices | Continuum | Stepped:
     """Return what a column holds beside NULL."""
     return column.present if isinstance(column, Nullable) else column
 

@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 
 from sfumato.errors import BadParameter, quote_value
 from sfumato.synthesis.combining import Counts
-from sfumato.synthesis.domain import Choices, Codes, Column, Continuum, Floats, Nullable, Stepped
+from sfumato.synthesis.domain import Choices, Codes, ColumnDomain, Continuum, Floats, Nullable, Stepped
 
 MAX_FINE_CELLS = 4096
 """Maximum number of cells of a finer histogram, unless the column's own cells are more."""
-FineColumns = tuple[tuple[int, Column], ...]
+FineColumns = tuple[tuple[int, ColumnDomain], ...]
 """The finer grids of some columns, by the numbers of the columns."""
 _SIGNAL_VARIANCES = 4.0
 """How many variances of its noise a squared difference between two halves has to exceed to be more than noise."""
@@ -30,9 +30,9 @@ class Positions:
     """The noisy finer histogram of one column."""
 
     axis: int
-    column: Column
+    column: ColumnDomain
     """The column as it is measured with the others."""
-    fine: Column
+    fine: ColumnDomain
     """The same column on the finer grid: each of its cells lies in one cell of `column`."""
     counts: Counts
     sigma_squared: Fraction
@@ -95,7 +95,7 @@ def split_shares(counts: Floats, widths: Floats, variance: float, total: float) 
     return shares
 
 
-def finer(column: Column) -> Column:
+def finer(column: ColumnDomain) -> ColumnDomain:
     """Return the column on a grid that divides its cells: single values, or the same number of finer cells in each."""
     if isinstance(column, Nullable):
         present = finer(column.present)
@@ -115,7 +115,7 @@ def finer(column: Column) -> Column:
     return Stepped(column.name, column.least, column.greatest, bins, column.step, column.kind)
 
 
-def present_part(column: Column) -> Continuum | Stepped:
+def present_part(column: ColumnDomain) -> Continuum | Stepped:
     """Return what a column of numbers or dates holds beside NULL."""
     present = column.present if isinstance(column, Nullable) else column
     if isinstance(present, Choices):
@@ -123,7 +123,7 @@ def present_part(column: Column) -> Continuum | Stepped:
     return present
 
 
-def first_cells(column: Column, fine: Column) -> Codes:
+def first_cells(column: ColumnDomain, fine: ColumnDomain) -> Codes:
     """Return the first finer cell of each cell."""
     held, inner = present_part(column), present_part(fine)
     if isinstance(held, Continuum) or isinstance(inner, Continuum):
@@ -139,7 +139,7 @@ def cell_widths(fine: Continuum | Stepped) -> Floats:
     return np.asarray(fine.first(cells + 1) - fine.first(cells), dtype=np.float64)
 
 
-def columns_with_positions(columns: Sequence[Column], names: frozenset[str]) -> FineColumns:
+def columns_with_positions(columns: Sequence[ColumnDomain], names: frozenset[str]) -> FineColumns:
     """Return the finer grid of each named column, by its place; columns whose cells are single values need none."""
     wanted = [(axis, finer(column)) for axis, column in enumerate(columns) if column.name in names]
     return tuple((axis, fine) for axis, fine in wanted if fine.size > columns[axis].size)

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from sfumato.release.rendering.escaping import for_html
-from sfumato.synthesis.domain import Column, Floats
+from sfumato.synthesis.domain import ColumnDomain, Floats
 from sfumato.synthesis.model import information
 from sfumato.synthesis.rows import count_rows, distance
 from sfumato.synthesis.synthetic import Synthetic
@@ -96,7 +96,7 @@ def _head(synthetic: Synthetic, title: str, count: int) -> list[str]:
     ]
 
 
-def _column_section(column: Column, synthetic: Synthetic, rows: Floats) -> str:
+def _column_section(column: ColumnDomain, synthetic: Synthetic, rows: Floats) -> str:
     marginal = synthetic.marginal(column.name)
     shown = min(column.size, _MAX_BARS)
     measured, margin = _merge_cells(marginal.counts, shown), marginal.margin * float(np.sqrt(column.size / shown))
@@ -148,7 +148,7 @@ def _label(label: str, x: float, y: float, turned: bool) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle">{_shown_text(label)}</text>'
 
 
-def _pair_sections(pairs: list[_Pair], columns: dict[str, Column]) -> list[str]:
+def _pair_sections(pairs: list[_Pair], columns: dict[str, ColumnDomain]) -> list[str]:
     if not pairs:
         return []
     found = ["<h2>Pairs</h2>", "<p>The pairs that tell most about each other, measured on the left, rows on the right."]

@@ -40,7 +40,7 @@ from sfumato.query.types import Type
 from sfumato.release.decode import decode
 from sfumato.synthesis.combining import JointEstimate
 from sfumato.synthesis.design import Axes
-from sfumato.synthesis.domain import Codes, Column, Floats
+from sfumato.synthesis.domain import Codes, ColumnDomain, Floats
 from sfumato.synthesis.fields import OWNER, field_of, points, stored_values
 from sfumato.synthesis.model import Fitted
 
@@ -75,7 +75,7 @@ class AnswerContext:
 
     table: str | None
     """The name of the table; None where any name will do."""
-    columns: tuple[Column, ...]
+    columns: tuple[ColumnDomain, ...]
     combined: JointEstimate
     fitted: Callable[[], Fitted]
     redrawn: Callable[[], Sequence[tuple[float, Floats]]]

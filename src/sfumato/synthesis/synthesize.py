@@ -27,7 +27,7 @@ from sfumato.synthesis.combining import Counts
 from sfumato.synthesis.counting import SEED_BYTES, NoisyMarginals, count_marginal, present_codes, with_noise
 from sfumato.synthesis.declared import cell_key, column_of, names_among, select_declared_columns, with_nulls
 from sfumato.synthesis.design import Axes, Design, all_marginals, all_pairs, read_price, sensitivity_squared
-from sfumato.synthesis.domain import Column, Nullable, Stepped, read_domain
+from sfumato.synthesis.domain import ColumnDomain, Nullable, Stepped, read_domain
 from sfumato.synthesis.ids import declared_ids, read_ids
 from sfumato.synthesis.positions import FineColumns, Positions, columns_with_positions
 from sfumato.synthesis.selecting import Selection, all_pairs_fit, make_selection, select
@@ -170,7 +170,7 @@ def _pack_tables(tables: Sequence[Any]) -> str:
     return b64encode(compress(flat.tobytes(), 6)).decode("ascii")
 
 
-def _unpack_tables(stored: Any, columns: tuple[Column, ...], plan: Design | Selection) -> NoisyMarginals:
+def _unpack_tables(stored: Any, columns: tuple[ColumnDomain, ...], plan: Design | Selection) -> NoisyMarginals:
     """Read a stored release: the same numbers give the same table."""
     flat = np.frombuffer(decompress(b64decode(stored["counts"])), dtype="<i8").astype(np.int64)
     marginals = tuple(tuple(axes) for axes in stored["marginals"])
@@ -188,7 +188,7 @@ def _unpack_tables(stored: Any, columns: tuple[Column, ...], plan: Design | Sele
 
 
 def _unpack_positions(
-    stored: Any, columns: tuple[Column, ...], fine: FineColumns, plan: Design | Selection
+    stored: Any, columns: tuple[ColumnDomain, ...], fine: FineColumns, plan: Design | Selection
 ) -> tuple[Positions, ...]:
     if not fine:
         return ()
@@ -198,7 +198,7 @@ def _unpack_positions(
 
 
 def _positions(
-    columns: tuple[Column, ...], fine: FineColumns, tables: Sequence[Counts], plan: Design | Selection
+    columns: tuple[ColumnDomain, ...], fine: FineColumns, tables: Sequence[Counts], plan: Design | Selection
 ) -> tuple[Positions, ...]:
     variance = read_fine_variance(plan) if fine else Fraction(0)
     return tuple(
@@ -250,7 +250,9 @@ def _synthesize_table(
     names = [column.name for column in present]
     nullable, named = names_among(names, nulls, "nulls"), read_ids(ids, names)
     placed = names_among(names, positions, "positions")
-    columns: tuple[Column, ...] = tuple(Nullable(column) if column.name in nullable else column for column in present)
+    columns: tuple[ColumnDomain, ...] = tuple(
+        Nullable(column) if column.name in nullable else column for column in present
+    )
     data = dict(zip(data.column_names, data.columns, strict=True)) if isinstance(data, pa.Table) else data
     if not hasattr(data, "__contains__") or not hasattr(data, "__getitem__"):
         raise BadParameter("data is not a table.", "Its columns are found by their names.", "Give {name: values, …}.")

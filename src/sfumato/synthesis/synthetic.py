@@ -16,7 +16,7 @@ from sfumato.release.receipt import Receipt
 from sfumato.synthesis.combining import JointEstimate, combine
 from sfumato.synthesis.counting import NoisyMarginals
 from sfumato.synthesis.design import MAX_MARGINAL_CELLS, Axes, cells_of
-from sfumato.synthesis.domain import Codes, Column, Floats
+from sfumato.synthesis.domain import Codes, ColumnDomain, Floats
 from sfumato.synthesis.editing import fit_rows
 from sfumato.synthesis.ids import IdColumn
 from sfumato.synthesis.model import Fitted, draw_pool, fit_weights, targets, uniforms
@@ -145,7 +145,7 @@ class Synthetic:
         """The estimated number of rows of the private table."""
         return self._joint.total
 
-    def cells_of_rows(self) -> tuple[tuple[Column, ...], list[Codes]]:
+    def cells_of_rows(self) -> tuple[tuple[ColumnDomain, ...], list[Codes]]:
         """Return the columns, and in which cell of each the rows of `table()` lie."""
         return self._measured.columns, self._chosen(self._count)
 

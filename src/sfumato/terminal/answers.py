@@ -15,7 +15,7 @@ from sfumato.planning.notes.note import printed_notes
 from sfumato.release.release import Release
 from sfumato.release.rendering.escaping import escape_unprintable
 from sfumato.release.rendering.reports import ASKED_BEFORE, footer_text, spending_text
-from sfumato.release.rendering.table import shown_value
+from sfumato.release.rendering.table import format_value
 from sfumato.terminal.screen import draws, grid, say, show
 
 BAR_COLUMNS = 34
@@ -60,7 +60,7 @@ def draw_release(console: Console, release: Release, indent: int = 0, truth: Map
     texts = [
         [
             escape_unprintable(
-                shown_value(
+                format_value(
                     row[name], end[name] if isinstance(end[name], tuple) else None, marked=mark.get(name, False)
                 )
             )

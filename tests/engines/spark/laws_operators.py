@@ -37,7 +37,7 @@ from sfumato.engines.spark.column import stored as as_stored
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.lower_logic import LOGIC
 from sfumato.language.lower_numbers import ARITHMETIC
-from sfumato.language.lowering import Scope, lower
+from sfumato.language.lowering import ScalarScope, lower
 from sfumato.language.scalar import Scalar
 from sfumato.policy.policy import Bounds, Column, ColumnType
 from sfumato.query.expression import Call, Cast, Expression
@@ -49,7 +49,9 @@ EACH = 2
 """So many uses of each function, spread over all of them."""
 
 
-def _compared(scalars: Sequence[Scalar], seen: Scope, rows: Sequence[Sequence[Any]], fair: Sequence[bool]) -> None:
+def _compared(
+    scalars: Sequence[Scalar], seen: ScalarScope, rows: Sequence[Sequence[Any]], fair: Sequence[bool]
+) -> None:
     with trying(SparkUnderLaw()):
         found = evaluate(scalars, seen, rows)
     with trying(DuckDBUnderLaw()):
@@ -74,7 +76,7 @@ def test_numbers_and_choices() -> None:
     _compared([lower(expression, SEEN) for expression in everything], SEEN, ROWS, finite)
 
 
-def _lowered(everything: Sequence[Expression], facts: Sequence[Facts]) -> tuple[list[Scalar], Scope]:
+def _lowered(everything: Sequence[Expression], facts: Sequence[Facts]) -> tuple[list[Scalar], ScalarScope]:
     seen = scope(**{f"c{at}": known for at, known in enumerate(facts)})
     return [lower(expression, seen) for expression in everything], seen
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.server.wire.served import BY_DEPT, COUNT, PRICE, Message, Served, errors, fields, served
+from tests.server.wire.served import BY_DEPT, COUNT, PRICE, Bare, Message, Served, errors, fields, served, start_up
 
 from sfumato.accounting.loss import percent_up
 
@@ -158,3 +158,32 @@ def test_what_follows_from_earlier_answers_is_refined_by_a_margin(server: Served
         client.query(offer[2])
         (finer,) = notices(client.query(sql))
         assert finer["M"].startswith(f"price: ε = {offer[1]}, ")
+
+
+def _welcome(server: Served, **settings: str) -> list[dict[str, str]]:
+    """Return the notices that a client gets before its first statement."""
+    with Bare(server) as client:
+        client.send(start_up(("user", "research"), ("database", "clinic"), *settings.items()))
+        client.authenticate(server.password)
+        return notices(client.until(b"Z"))
+
+
+def test_a_session_begins_with_the_price_of_questions_that_name_none(tmp_path: Path, server: Served) -> None:
+    def with_price(policy: Path) -> None:
+        text = policy.read_text()
+        policy.write_text(text.replace("[analysts.research]\n", '[analysts.research]\nprice = "1%"\n'))
+
+    with served(tmp_path, edit=with_price) as priced:
+        (said,) = _welcome(priced)
+        assert (said["S"], said["C"]) == ("NOTICE", "00000")
+        assert (
+            said["M"]
+            == "A question that names no price costs 1% of your budget. Set another: SET sfumato.epsilon = '0.1';"
+        )
+        assert not _welcome(priced, options="-c sfumato.epsilon=1")
+        assert not _welcome(priced, client_min_messages="warning")
+        with priced.client() as client:
+            ((shown,),) = client.rows("SHOW sfumato.budget")
+            assert shown is not None
+            assert shown.endswith("; a question that names no price costs 1% of the budget")
+    assert not _welcome(server)

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from sfumato.accounting.distribution import contour, curves, grid, lattice
-from sfumato.accounting.distribution.cells import Cell, Cover
+from sfumato.accounting.distribution.cells import Cover, LossCell
 from sfumato.accounting.distribution.closed_form import (
     gaussian_delta_bounds,
     integer_laplace_delta,
@@ -337,7 +337,7 @@ def _on_lattice(view: View, delta: float, epsilon: float | None) -> Curve | None
 def _curve(view: View, delta: float, epsilon: float | None) -> Curve:
     losses = mixture(view.parts)
     if losses is None:
-        events = tuple(part for part in view.parts if not isinstance(part, Cell | Cover))
+        events = tuple(part for part in view.parts if not isinstance(part, LossCell | Cover))
         raise UnsupportedEvent(Composed(events), "privacy loss distribution")
     if view.by_moments:
         return moment_tail(losses)

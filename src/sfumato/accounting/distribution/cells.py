@@ -39,7 +39,7 @@ _TARGETS = (0.2, 1e-6, 1e-18)  # four standard deviations apart: each tilt is sh
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class LossCell:
     """Integer Gaussian noise in one cell, whose value a unit moves by `shift`."""
 
     shift: int
@@ -54,7 +54,7 @@ class Cover:
     sigma_squared: Fraction
 
 
-Parts = Mapping[Event, int] | Mapping[Event | Cell | Cover, int]
+Parts = Mapping[Event, int] | Mapping[Event | LossCell | Cover, int]
 """A composition, in which integer Gaussian noise may have been replaced by its pieces."""
 
 

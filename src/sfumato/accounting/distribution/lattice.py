@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from sfumato.accounting.distribution import cells
-from sfumato.accounting.distribution.cells import Cell, Cover, Parts
+from sfumato.accounting.distribution.cells import Cover, LossCell, Parts
 from sfumato.accounting.distribution.tilted_fft import ROUNDOFF, Floats, TiltedLaw, tilted_law
 from sfumato.accounting.event import Event, GaussianNoise, LaplaceNoise, Pure, RandomizedResponse
 from sfumato.errors import UnsupportedEvent
@@ -36,7 +36,7 @@ class Atoms:
     infinite: float = 0.0  # an upper bound on the probability of an infinite loss; not 0 only in bounds from above
 
 
-def loss_atoms(event: Event | Cell | Cover) -> Atoms | None:
+def loss_atoms(event: Event | LossCell | Cover) -> Atoms | None:
     """Return the loss of the event's dominating pair if it is discrete and the table is small."""
     match event:
         case Pure(e, _) | RandomizedResponse(e, 2, _):
@@ -50,7 +50,7 @@ def loss_atoms(event: Event | Cell | Cover) -> Atoms | None:
             return Atoms(-steps / scale, 2 / scale, _laplace(steps, float(1 / scale)), _laplace_error(steps, scale))
         case GaussianNoise(1, sigma_squared, _) if sigma_squared < 1 << 28:
             return _gaussian(1, sigma_squared)
-        case Cell(shift, sigma_squared) if sigma_squared < 1 << 28:
+        case LossCell(shift, sigma_squared) if sigma_squared < 1 << 28:
             return _gaussian(shift, sigma_squared)
         case Cover(norm, sigma_squared):
             first, masses, infinite = cells.cover(norm, sigma_squared)

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from sfumato.accounting.approximate import separate
 from sfumato.accounting.distribution import cells
-from sfumato.accounting.distribution.cells import Cell, Cover, Parts
+from sfumato.accounting.distribution.cells import Cover, LossCell, Parts
 from sfumato.accounting.distribution.tilted_fft import ROUNDOFF
 from sfumato.accounting.event import (
     EVENTS,
@@ -358,13 +358,13 @@ def every_vector(parts: Mapping[Event, int]) -> tuple[View, ...]:
 
 def lattice_view(parts: Mapping[Event, int]) -> View:
     """Return a view on the lattice of each event, whose curve lies nowhere below that of `parts`."""
-    pile: dict[Event | Cell | Cover, int] = {}
+    pile: dict[Event | LossCell | Cover, int] = {}
     for event, times in parts.items():
         match event:
             case GaussianNoise(norm, sigma_squared, _) if norm > 3:
                 pile[Cover(norm, sigma_squared)] = times
             case GaussianNoise(norm, sigma_squared, _):
-                cell = Cell(1, sigma_squared)
+                cell = LossCell(1, sigma_squared)
                 pile[cell] = pile.get(cell, 0) + times * norm
             case _:
                 pile[event] = times
@@ -376,7 +376,7 @@ def repeated_vectors(parts: Mapping[Event, int]) -> tuple[View, ...]:
     choices = max(len(cells.typical(_norm(event))) for event in parts)
     views: list[View] = []
     for choice in range(choices):
-        pile: dict[Event | Cell | Cover, int] = {}
+        pile: dict[Event | LossCell | Cover, int] = {}
         for event, times in parts.items():
             if not isinstance(event, GaussianNoise):
                 pile[event] = times
@@ -388,8 +388,8 @@ def repeated_vectors(parts: Mapping[Event, int]) -> tuple[View, ...]:
     return tuple(views)
 
 
-def _split_vector(vector: tuple[int, ...], sigma_squared: Fraction, times: int) -> dict[Event | Cell | Cover, int]:
-    return {Cell(shift, sigma_squared): count * times for shift, count in Counter(vector).items()}
+def _split_vector(vector: tuple[int, ...], sigma_squared: Fraction, times: int) -> dict[Event | LossCell | Cover, int]:
+    return {LossCell(shift, sigma_squared): count * times for shift, count in Counter(vector).items()}
 
 
 def _norm(event: Event) -> int:

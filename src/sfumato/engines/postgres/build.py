@@ -12,7 +12,7 @@ from sfumato.engines.postgres.column import READING
 from sfumato.engines.postgres.connection import SCHEMA, copy_in, execute, is_of_the_server
 from sfumato.engines.postgres.dialect import POSTGRES
 from sfumato.engines.postgres.source import ServerTable
-from sfumato.engines.public_store import PublicRows, declared_columns
+from sfumato.engines.public_store import PublicBatches, declared_columns
 from sfumato.engines.sql.build_protocol import copied_name, source_table
 from sfumato.engines.sql.builder import insert_select, select, subquery
 from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
@@ -129,7 +129,7 @@ class ServerBuild:
             execute(self.connection, f"DROP TABLE IF EXISTS {self.stage(name)}")
 
 
-def public_rows(connection: Any, policy: Policy, sources: Mapping[str, ServerTable]) -> PublicRows:
+def public_rows(connection: Any, policy: Policy, sources: Mapping[str, ServerTable]) -> PublicBatches:
     """Return the public tables of the source, as texts that are read again beside the ledger."""
     return {table.name: _public(connection, table, sources[table.name]) for table in policy.tables if table.public}
 

@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from sfumato.diagnostics import record_engine_failure
-from sfumato.engines.public_store import PublicRows, declared_columns
+from sfumato.engines.public_store import PublicBatches, declared_columns
 from sfumato.engines.spark.column import NANOSECONDS, READING
 from sfumato.engines.spark.connection import execute, guarded
 from sfumato.engines.spark.dialect import SPARK, quoted
@@ -153,7 +153,7 @@ class SparkBuild:
             guarded(partial(self.session.catalog.dropTempView, self.views.pop()))
 
 
-def public_rows(build: SparkBuild) -> PublicRows:
+def public_rows(build: SparkBuild) -> PublicBatches:
     """Return the public tables of the source: Spark writes them, and they are read again beside the ledger."""
     return {table.name: _public(build, table) for table in build.policy.tables if table.public}
 

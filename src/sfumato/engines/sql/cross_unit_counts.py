@@ -24,9 +24,9 @@ def cross_unit_counts_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables
     named = owners_and_keys(one.quantity)
     keys = [f"k{at}" for at in range(len(named[0][1]))]
     stacked = []
-    for place, (flow, side, (owner, scalars)) in enumerate(zip(flows, sides, named, strict=True)):
+    for index, (flow, side, (owner, scalars)) in enumerate(zip(flows, sides, named, strict=True)):
         rows = projected(flow, tables, {"u": owner, **dict(zip(keys, scalars, strict=True))}, dialect)
-        counts = [f"{f'least(count(*), {side.repeats})' if at == place else '0'} AS n{at}" for at in range(len(sides))]
+        counts = [f"{f'least(count(*), {side.repeats})' if at == index else '0'} AS n{at}" for at in range(len(sides))]
         present = [f"{key} IS NOT NULL" for key in keys]
         stacked.append(select(["u", *keys, *counts], subquery(rows, "r"), where=present, group_by=["u", *keys]))
     people = _grouped(union_all(stacked), ["u", *keys], [(f"sum(n{at})", f"n{at}") for at in range(len(sides))])

@@ -162,8 +162,8 @@ def _caps(source: Inspection, named: str, most: int) -> tuple[InspectedCap, ...]
     people = subquery(select("count(*) AS n", subquery(named, "s"), group_by="u"), "g")
     found = source.counts(select(counts, people))
     rows = [InspectedCap(*one) for one in zip(caps, found[::2], found[1::2], strict=True)]
-    enough = next((one.rows for one in rows if not one.removed), caps[-1])
-    return tuple(one for one in rows if one.rows <= max(enough, most))
+    enough = next((row.rows for row in rows if not row.removed), caps[-1])
+    return tuple(row for row in rows if row.rows <= max(enough, most))
 
 
 def _columns(source: Inspection, table: Table) -> Iterator[InspectedColumn]:

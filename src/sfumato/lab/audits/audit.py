@@ -14,10 +14,10 @@ from sfumato.lab.audits.alarm import Finding, list_findings
 from sfumato.lab.generators.scratch import scratch
 from sfumato.policy.reading import read_policy
 
-Audit = Callable[[object, Path], list[Finding]]
+AuditFunction = Callable[[object, Path], list[Finding]]
 """Takes a seed for made-up people and questions, and a folder of its own."""
 
-AUDITS: dict[str, Audit] = {
+AUDITS: dict[str, AuditFunction] = {
     enumeration.NAME: lambda seed, _: enumeration.run(seed),
     sampling.NAME: lambda seed, _: sampling.run(seed),
     ledger.NAME: ledger.run,

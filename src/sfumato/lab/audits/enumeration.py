@@ -33,9 +33,9 @@ _PMF_BITS = 200
 _ROUNDING_ERROR = Decimal(10) ** -45
 _ADD = Neighbours.ADD_REMOVE
 
-Weights = dict[int, Decimal]
+OutcomeWeights = dict[int, Decimal]
 """The probabilities of integers, as far as they weigh anything."""
-Pair = tuple[Decimal, Decimal]
+ProbabilityPair = tuple[Decimal, Decimal]
 """Weight of one outcome on each of two neighbours."""
 
 
@@ -44,7 +44,7 @@ class NoisyNumber:
     """Integer noise on one number that a person moves by `moved`, and the event that it is accounted as."""
 
     name: str
-    law: Weights
+    law: OutcomeWeights
     moved: int
     event: Event
 
@@ -55,14 +55,14 @@ def decimal(value: Fraction | int) -> Decimal:
     return Decimal(exact.numerator) / Decimal(exact.denominator)
 
 
-def laplace_weights(scale: Fraction) -> Weights:
+def laplace_weights(scale: Fraction) -> OutcomeWeights:
     """P[Z = z] proportional to e^(-|z| / scale); the rest weighs less than 10^-45."""
     ratio = (-1 / decimal(scale)).exp()
     reach = int(105 * scale) + 5
     return {z: (1 - ratio) / (1 + ratio) * ratio ** abs(z) for z in range(-reach, reach + 1)}
 
 
-def gaussian_weights(sigma_squared: Fraction) -> Weights:
+def gaussian_weights(sigma_squared: Fraction) -> OutcomeWeights:
     """P[Z = z] proportional to e^(-z² / 2σ²); the rest weighs less than 10^-45."""
     reach = int(15 * float(sigma_squared) ** 0.5) + 5
     heights = {z: (-decimal(z * z) / (2 * decimal(sigma_squared))).exp() for z in range(-reach, reach + 1)}
@@ -70,19 +70,19 @@ def gaussian_weights(sigma_squared: Fraction) -> Weights:
     return {z: height / total for z, height in heights.items()}
 
 
-def pairs_of(law: Weights, moved: int) -> Iterator[Pair]:
+def pairs_of(law: OutcomeWeights, moved: int) -> Iterator[ProbabilityPair]:
     """Give what each outcome weighs on the two neighbours."""
     for outcome in {*law, *(z + moved for z in law)}:
         yield law.get(outcome, Decimal(0)), law.get(outcome - moved, Decimal(0))
 
 
-def least_delta(pairs: list[Pair], epsilon: Fraction) -> Decimal:
+def least_delta(pairs: list[ProbabilityPair], epsilon: Fraction) -> Decimal:
     """Return Σ max(0, P - e^ε Q): the least delta at which the two are close, in this direction."""
     factor = decimal(epsilon).exp()
     return sum((max(Decimal(0), first - factor * second) for first, second in pairs), Decimal(0))
 
 
-def together(first: list[Pair], second: list[Pair]) -> list[Pair]:
+def together(first: list[ProbabilityPair], second: list[ProbabilityPair]) -> list[ProbabilityPair]:
     """Return the pairs of two independent releases."""
     return [(a * c, b * d) for a, b in first for c, d in second]
 
@@ -112,7 +112,7 @@ def _laws() -> Iterator[str]:
         yield from _same_law(f"Gaussian noise of σ² {square}", DiscreteGaussian(square).pmf, gaussian_weights(square))
 
 
-def _same_law(name: str, pmf: Callable[[int, int], tuple[int, int]], law: Weights) -> Iterator[str]:
+def _same_law(name: str, pmf: Callable[[int, int], tuple[int, int]], law: OutcomeWeights) -> Iterator[str]:
     for value in range(12):
         low, high = (Decimal(end) / 2**_PMF_BITS for end in pmf(value, _PMF_BITS))
         if not low - _ROUNDING_ERROR <= law[value] <= high + _ROUNDING_ERROR:
@@ -129,7 +129,9 @@ def _losses() -> Iterator[str]:
             yield from _check_claim(release.name, pairs, release.event, epsilon, tight)
 
 
-def _check_claim(name: str, pairs: list[Pair], event: Event, epsilon: Fraction, tight: bool = True) -> Iterator[str]:
+def _check_claim(
+    name: str, pairs: list[ProbabilityPair], event: Event, epsilon: Fraction, tight: bool = True
+) -> Iterator[str]:
     """The enumerated delta lies between the accountant's two numbers; where it is no worst case, not above."""
     exact, (low, high) = least_delta(pairs, epsilon), delta_bounds(event, epsilon)
     if exact > Decimal(high) + _ROUNDING_ERROR:
@@ -152,7 +154,7 @@ def _compositions() -> Iterator[str]:
     """Two releases, alike or not: the convolved losses are those of the composed event."""
     laplace = laplace_weights(Fraction(1, 2)), Laplace(1, Fraction(1, 2), _ADD).event
     gaussian = gaussian_weights(Fraction(1)), Gaussian(1, Fraction(1), _ADD).event
-    cases: list[tuple[str, list[Pair], Event]] = []
+    cases: list[tuple[str, list[ProbabilityPair], Event]] = []
     first, second = (list(pairs_of(law, 1)) for law, _ in (laplace, gaussian))
     cases.append(("two Laplace releases", together(first, first), Repeated(laplace[1], 2)))
     cases.append(("Laplace and Gaussian", together(first, second), Composed((laplace[1], gaussian[1]))))
@@ -163,7 +165,7 @@ def _compositions() -> Iterator[str]:
         yield from _check_claim(name, pairs, event, Fraction(3, 2))
 
 
-def _response(epsilon: Fraction) -> list[Pair]:
+def _response(epsilon: Fraction) -> list[ProbabilityPair]:
     truth = decimal(epsilon).exp() / (1 + decimal(epsilon).exp())
     return [(truth, 1 - truth), (1 - truth, truth)]
 
@@ -262,7 +264,7 @@ def _budgets() -> Iterator[str]:
         yield "Gaussian noise planned for (1, 1/1000) costs more"
 
 
-def _repeat_pairs(pairs: list[Pair], times: int) -> list[Pair]:
+def _repeat_pairs(pairs: list[ProbabilityPair], times: int) -> list[ProbabilityPair]:
     """Return the pairs of repeated two-valued releases, by how many of them were the first value."""
     (p, q), (r, s) = pairs
     found, ways = [], 1

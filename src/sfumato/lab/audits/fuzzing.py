@@ -17,7 +17,7 @@ from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.shrinking import shrink
 from sfumato.lab.audits.subject import move_policy, open_database, schema_of, write_population
 from sfumato.lab.generators.clinic import clinic
-from sfumato.lab.generators.grammar import Grammar, Schema
+from sfumato.lab.generators.grammar import Grammar, GrammarTables
 from sfumato.lab.generators.population import CANARY, WANDERER_ID, neighbour_of, populate
 from sfumato.lab.generators.questions import questions
 from sfumato.lab.generators.seeded import Seeded
@@ -126,7 +126,7 @@ def fuzz(first: Database, second: Database, queries: Iterable[str], seconds: flo
     return None, number
 
 
-def generate_queries(schema: Schema, seed: object) -> Iterator[str]:
+def generate_queries(schema: GrammarTables, seed: object) -> Iterator[str]:
     """Give questions for ever: plain ones, hostile conditions over every column and made-up ones by turns."""
     dice = SeededDice(f"{seed}/order")
     plain, hostile = dice.shuffled(questions(schema)), dice.shuffled(list(_hostile(schema)))
@@ -136,7 +136,7 @@ def generate_queries(schema: Schema, seed: object) -> Iterator[str]:
     yield from (grammar.query() for _ in count())
 
 
-def _hostile(schema: Schema) -> Iterator[str]:
+def _hostile(schema: GrammarTables) -> Iterator[str]:
     for table in schema.tables:
         if table not in schema.public:
             for column in schema.tables[table]:

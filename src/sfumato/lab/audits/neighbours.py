@@ -30,7 +30,7 @@ from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.replay import Recording, compare, record
 from sfumato.lab.audits.shrinking import shrink
 from sfumato.lab.audits.subject import Subject, open_subject, schema_of
-from sfumato.lab.generators.grammar import LOW_BITS, Grammar, Schema
+from sfumato.lab.generators.grammar import LOW_BITS, Grammar, GrammarTables
 from sfumato.lab.generators.hospital import archive, hospital
 from sfumato.lab.generators.pharmacy import MAX_PHARMACY_ROWS, pharmacy
 from sfumato.lab.generators.population import (
@@ -96,7 +96,7 @@ class NeighbourSet:
     others: tuple[Other, ...]
 
     @property
-    def schema(self) -> Schema:
+    def schema(self) -> GrammarTables:
         """Tables and columns that queries are generated from."""
         return schema_of(self.subject.engine.catalog)
 
@@ -199,12 +199,12 @@ def _record_published(subject: Subject, plan: Plan, seed: int) -> Recording | No
     return recording
 
 
-def question(schema: Schema, seed: object, number: int) -> str:
+def question(schema: GrammarTables, seed: object, number: int) -> str:
     """Return the question of this number: a run can go on where another one ended."""
     return _shape_and_query(schema, seed, number)[1]
 
 
-def _shape_and_query(schema: Schema, seed: object, number: int) -> tuple[str, str]:
+def _shape_and_query(schema: GrammarTables, seed: object, number: int) -> tuple[str, str]:
     grammar = Grammar(schema, SeededDice((seed, number)))
     text = grammar.query()
     return grammar.shape, text

@@ -32,6 +32,7 @@ from sfumato.lab.generators.seeded import Seeded
 from sfumato.lab.generators.seeded_random import SeededDice
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
+from sfumato.mechanisms.key_rounds import KeyRounds
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
@@ -59,7 +60,7 @@ _UNOPENED_MECHANISMS = (Quantiles, MatchedCount, Meetings, SpelledList)
 """Mechanisms recorded as one call; the noise they draw inside is not recorded."""
 
 RecordedSelection = OptimalSelection | RenyiSelection | CountedKeys | TopList
-Mechanism = Laplace | Gaussian | MaxNorm | RecordedSelection
+RecordedMechanism = Laplace | Gaussian | MaxNorm | RecordedSelection
 Vector = dict[tuple[KeyValue, ...], int]
 """An integer for each cell, by its keys."""
 
@@ -68,7 +69,7 @@ Vector = dict[tuple[KeyValue, ...], int]
 class MechanismCall:
     """One use of a mechanism: what it was given and what it drew; a selection draws nothing here."""
 
-    mechanism: Mechanism
+    mechanism: RecordedMechanism
     values: tuple[int, ...]
     noise: tuple[int, ...]
 
@@ -85,13 +86,12 @@ class Recording:
     """Of each group, what the buckets of everything that is chosen hold, by the cell's keys and the bucket."""
 
     @property
-    def expected(self) -> list[Mechanism]:
+    def expected(self) -> list[RecordedMechanism]:
         """The mechanisms that the plan names, in the order in which they are used."""
-        mechanisms: list[Mechanism] = []
+        mechanisms: list[RecordedMechanism] = []
         for group in self.plan.groups:
-            mechanisms += (
-                [] if group.selection is None or isinstance(group.selection, SpelledList) else [group.selection]
-            )
+            selection = group.selection.rounds[0] if isinstance(group.selection, KeyRounds) else group.selection
+            mechanisms += [] if selection is None or isinstance(selection, SpelledList) else [selection]
             mechanisms += [mechanism for mechanism, _ in _mechanisms_in_order(group)]
         return mechanisms
 
@@ -218,7 +218,7 @@ def _vector_alarms(
         yield f"{', '.join(group.vector)} moved together by {float(together):g} times what is declared for one of them"
 
 
-def _is_priced_at_delta(mechanism: Mechanism) -> bool:
+def _is_priced_at_delta(mechanism: RecordedMechanism) -> bool:
     noise = mechanism.noise if isinstance(mechanism, CountedKeys | TopList) else mechanism
     return isinstance(noise, Gaussian | RenyiSelection)
 
@@ -299,9 +299,9 @@ def cross_unit_alarms(
             yield f"cross-unit counts changed by {moved} at a key frequency of {crowd}, and {declared} is declared"
 
 
-def _mechanisms_in_order(group: GroupPlan) -> list[tuple[Mechanism, tuple[PlannedMeasurement, ...]]]:
+def _mechanisms_in_order(group: GroupPlan) -> list[tuple[RecordedMechanism, tuple[PlannedMeasurement, ...]]]:
     """Return the mechanisms of a group in the order in which they are used, each with what it is used for."""
-    used: list[tuple[Mechanism, tuple[PlannedMeasurement, ...]]] = []
+    used: list[tuple[RecordedMechanism, tuple[PlannedMeasurement, ...]]] = []
     for measurement in group.measured_after_selection:
         if not isinstance(measurement.mechanism, MaxNormPart):
             used.append((measurement.mechanism, (measurement,)))
@@ -360,7 +360,7 @@ def _measurement(measured: PlannedMeasurement, moves: list[int], distance: int) 
 
 
 def _selection(
-    selection: RecordedSelection, first: MechanismCall, second: MechanismCall, distance: int
+    selection: RecordedSelection | KeyRounds, first: MechanismCall, second: MechanismCall, distance: int
 ) -> Iterator[str]:
     """The cells come in the engine's order: compare the largest with the largest, and so on; no cell holds nothing.
 

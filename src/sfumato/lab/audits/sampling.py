@@ -15,7 +15,7 @@ from scipy import special
 from sfumato.accounting.event import Neighbours
 from sfumato.lab.audits.alarm import FAILURE_PROBABILITY, Finding
 from sfumato.lab.audits.empirical import audit_draws
-from sfumato.lab.audits.enumeration import Weights, gaussian_weights, laplace_weights
+from sfumato.lab.audits.enumeration import OutcomeWeights, gaussian_weights, laplace_weights
 from sfumato.lab.generators.seeded import Seeded
 from sfumato.mechanisms.exponential import Exponential
 from sfumato.mechanisms.gaussian import Gaussian
@@ -51,7 +51,7 @@ def run(_seed: object = 0) -> list[Finding]:
 
 
 def _noise(source: Source) -> Iterator[str]:
-    cases: list[tuple[str, Laplace | Gaussian, Weights]] = [
+    cases: list[tuple[str, Laplace | Gaussian, OutcomeWeights]] = [
         (f"Laplace noise of scale {scale}", Laplace(1, scale, _ADD), laplace_weights(scale))
         for scale in (Fraction(1, 2), Fraction(1), Fraction(10))
     ]
@@ -70,7 +70,7 @@ def _noise(source: Source) -> Iterator[str]:
                 break
 
 
-def _find_misplaced(noise: npt.NDArray[np.int64], law: Weights) -> tuple[int, float, float] | None:
+def _find_misplaced(noise: npt.NDArray[np.int64], law: OutcomeWeights) -> tuple[int, float, float] | None:
     """Return the first threshold whose share of samples contradicts the law, with both shares."""
     spread = ceil(sqrt(float(sum(z * z * weight for z, weight in law.items()))))
     cuts = sorted({-3 * spread, -2 * spread, -spread, -2, -1, 0, 1, spread, 2 * spread})

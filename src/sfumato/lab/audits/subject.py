@@ -17,7 +17,7 @@ from sfumato.engines.duckdb.registration import register
 from sfumato.engines.engine import Limits
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import EngineFailed, Refusal
-from sfumato.lab.generators.grammar import Schema
+from sfumato.lab.generators.grammar import GrammarTables
 from sfumato.lab.generators.population import Population
 from sfumato.lab.generators.seeded_random import SeededDice
 from sfumato.ledger.opening import open_ledger
@@ -170,10 +170,10 @@ def _reorder(path: Path, public: set[str], dice: SeededDice) -> None:
     other.replace(path)
 
 
-def schema_of(catalog: Catalog) -> Schema:
+def schema_of(catalog: Catalog) -> GrammarTables:
     """Return the schema for a grammar: tables by their names in SQL."""
     named = {_quote_name(name): table for name, table in catalog.tables.items()}
-    return Schema(
+    return GrammarTables(
         {name: dict(table.columns) for name, table in named.items()},
         frozenset(name for name, table in named.items() if table.public),
         {name: fold_name(table.unit) for name, table in named.items() if table.unit is not None},

@@ -20,7 +20,7 @@ LOW_BITS = ("1e2", "1e3", "1e5", "1e7", "1e9", "1e12")
 
 
 @dataclass(frozen=True, slots=True)
-class Schema:
+class GrammarTables:
     """Tables with the types of their columns; `public` ones contain no personal data, `units` name people."""
 
     tables: Mapping[str, Mapping[str, str]]
@@ -31,7 +31,7 @@ class Schema:
 class Grammar:
     """Questions over one schema, from one stream of choices."""
 
-    def __init__(self, schema: Schema, random: Dice) -> None:
+    def __init__(self, schema: GrammarTables, random: Dice) -> None:
         self.schema, self.random = schema, random
         self.shape = ""
         """Shape of the last generated query."""

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from sfumato.lab.generators.grammar import Schema
+from sfumato.lab.generators.grammar import GrammarTables
 
 _NUMBERS = ("integer", "decimal")
 _ONE_GROUP = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = 1)"
 
 
-def questions(schema: Schema) -> list[str]:
+def questions(schema: GrammarTables) -> list[str]:
     """Return questions that use every column, every aggregate, subqueries by person, and joins of every two tables.
 
     >>> two = Schema({"visits": {"patient": "integer", "cost": "decimal"}}, frozenset(), {"visits": "patient"})
@@ -21,11 +21,11 @@ def questions(schema: Schema) -> list[str]:
     return list(dict.fromkeys(queries))
 
 
-def _columns_of_types(schema: Schema, table: str, *types: str) -> list[str]:
+def _columns_of_types(schema: GrammarTables, table: str, *types: str) -> list[str]:
     return [name for name, type in schema.tables[table].items() if type in types and name != schema.units.get(table)]
 
 
-def _of_one(schema: Schema, table: str) -> Iterator[str]:
+def _of_one(schema: GrammarTables, table: str) -> Iterator[str]:
     numbers, flags = _columns_of_types(schema, table, *_NUMBERS), _columns_of_types(schema, table, "boolean")
     texts = _columns_of_types(schema, table, "text")
     yield f"SELECT COUNT(*) FROM {table}"  # noqa: S608
@@ -46,7 +46,7 @@ def _of_one(schema: Schema, table: str) -> Iterator[str]:
         yield f"SELECT COUNT(*) FILTER (WHERE {flag}) FROM {table}"  # noqa: S608
 
 
-def _of_people(schema: Schema, table: str) -> Iterator[str]:
+def _of_people(schema: GrammarTables, table: str) -> Iterator[str]:
     unit = schema.units.get(table)
     if unit is None:
         return
@@ -63,7 +63,7 @@ def _of_people(schema: Schema, table: str) -> Iterator[str]:
         yield f"SELECT AVG(m) FROM (SELECT {unit}, MAX({name}) AS m FROM {table} GROUP BY {unit}) AS t"  # noqa: S608
 
 
-def _join_queries(schema: Schema, table: str, other: str) -> Iterator[str]:
+def _join_queries(schema: GrammarTables, table: str, other: str) -> Iterator[str]:
     mine, theirs = schema.units.get(table), schema.units.get(other)
     if mine is not None and theirs is not None:
         pairs = [(mine, theirs)]

@@ -8,8 +8,8 @@ from sfumato.planning.aggregates.centred_sums import Centred, around, bounded, c
 from sfumato.planning.aggregates.others import Others
 from sfumato.planning.aggregates.recipe import Recipe
 
-DIVISOR = Fraction(1, 4)
-"""What a mean owes to the count that it is divided by, beside 1 for its sum (proofs/planning.md, §5)."""
+COUNT_IMPORTANCE = Fraction(1, 4)
+"""Importance of the count that a mean is divided by; its sum has importance 1 (proofs/planning.md, §5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,4 +46,4 @@ def averaged(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[
     def make(count: str, total: str) -> AverageColumn:
         return AverageColumn(asked.name, count, total, grid)
 
-    return Recipe(((count_of(asked), DIVISOR), (total, Fraction(1))), make)
+    return Recipe(((count_of(asked), COUNT_IMPORTANCE), (total, Fraction(1))), make)

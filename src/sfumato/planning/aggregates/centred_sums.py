@@ -16,8 +16,8 @@ from sfumato.planning.bounding.selectable import has_chosen_bounds
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import PAIRS, Aggregation, power_of
 
-FARTHEST_SUM = 1 << 62
-"""One person's part of a sum stays below it, so that sums of people and noise fit everywhere."""
+MAX_UNIT_SUM = 1 << 62
+"""Limit of one person's contribution to a sum, in grid steps, so that sums over people with noise fit everywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def sum_of_values(asked: RequestedAggregate, value: Scalar, group: Group) -> Qua
     """Return the sum of a function of the argument, or refuse: it has to stay within 64 bits."""
     facts = value.facts
     # what 128 bits cannot hold has become a double, which no longer counts as bounded
-    if not facts.bounded or max(abs(facts.low), abs(facts.high)) * group.contribution.rows >= FARTHEST_SUM:
+    if not facts.bounded or max(abs(facts.low), abs(facts.high)) * group.contribution.rows >= MAX_UNIT_SUM:
         raise QueryTooLarge(
             f"{as_written(asked)} reaches too far.",
             "One person could add 2^62 steps of the grid or more to it.",

@@ -9,7 +9,7 @@ from fractions import Fraction
 from sfumato.analysis.private_query import Group, RequestedAggregate
 from sfumato.language.numbers import multiplied, squared
 from sfumato.language.scalar import Scalar
-from sfumato.planning.aggregates.average import DIVISOR
+from sfumato.planning.aggregates.average import COUNT_IMPORTANCE
 from sfumato.planning.aggregates.centred_sums import Centred, around, bounded, centred, count_of, sum_of_values
 from sfumato.planning.aggregates.others import Others, parts_of
 from sfumato.planning.aggregates.recipe import Quantity, Recipe
@@ -17,8 +17,8 @@ from sfumato.planning.aggregates.variance import Divisor, VarianceColumn
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 
-_TOTAL, _COUNT, _SQUARES = Fraction(1, 4), Fraction(1, 16), Fraction(1, 4)
-"""What a column owes to sums, to the count and to squares, beside 1 for the products (proofs/planning.md, §5)."""
+_SUM_IMPORTANCE, _COUNT_IMPORTANCE, _SQUARES_IMPORTANCE = Fraction(1, 4), Fraction(1, 16), Fraction(1, 4)
+"""Importance of sums, count and squares; the products have importance 1 (proofs/planning.md, §5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def regressed(asked: RequestedAggregate, group: Group, others: Others) -> Recipe
         return RegressionColumn(asked.name, pair.named(*names[:4]), names[4], intercept)
 
     _, x = parts_of(asked)
-    return Recipe((*pair.quantities, (_squares(x, pair.x, group), _SQUARES)), make)
+    return Recipe((*pair.quantities, (_squares(x, pair.x, group), _SQUARES_IMPORTANCE)), make)
 
 
 def correlated(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[CorrelationColumn]:
@@ -158,7 +158,7 @@ def correlated(asked: RequestedAggregate, group: Group, others: Others) -> Recip
 
     y, x = parts_of(asked)
     squares = _squares(x, pair.x, group), _squares(y, pair.y, group)
-    return Recipe((*pair.quantities, *((one, _SQUARES) for one in squares)), make)
+    return Recipe((*pair.quantities, *((one, _SQUARES_IMPORTANCE) for one in squares)), make)
 
 
 def squares_of_x(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[VarianceColumn]:
@@ -170,7 +170,9 @@ def squares_of_x(asked: RequestedAggregate, group: Group, others: Others) -> Rec
         return VarianceColumn(asked.name, count, total, squares, grid, Divisor.NOTHING, root=False)
 
     total = sum_of_values(x, around(argument, grid), group)
-    return Recipe(((_count(asked), DIVISOR), (total, Fraction(1)), (_squares(x, grid, group), Fraction(1))), make)
+    return Recipe(
+        ((_count(asked), COUNT_IMPORTANCE), (total, Fraction(1)), (_squares(x, grid, group), Fraction(1))), make
+    )
 
 
 def _squares(part: RequestedAggregate, grid: Centred, group: Group) -> Quantity:
@@ -205,9 +207,9 @@ def _pair(asked: RequestedAggregate, group: Group, others: Others) -> _Pair:
     grids = centred(y, group, others), centred(x, group, others)
     above, along = (around(argument, grid) for argument, grid in zip(arguments, grids, strict=True))
     quantities = (
-        (_count(asked), _COUNT),
-        (sum_of_values(x, along, group), _TOTAL),
-        (sum_of_values(y, above, group), _TOTAL),
+        (_count(asked), _COUNT_IMPORTANCE),
+        (sum_of_values(x, along, group), _SUM_IMPORTANCE),
+        (sum_of_values(y, above, group), _SUM_IMPORTANCE),
         (sum_of_values(asked, _product(above, along), group), Fraction(1)),
     )
     return _Pair(quantities, grids[1], grids[0])

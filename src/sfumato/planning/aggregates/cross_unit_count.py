@@ -19,7 +19,7 @@ class CrossUnitCountColumn(NumberWithSelectedLimit):
     """In how many orders the same people meet, of which one counts."""
 
 
-def met(asked: RequestedAggregate, _: Group, __: Others) -> Recipe[CrossUnitCountColumn]:
+def cross_unit_recipe(asked: RequestedAggregate, _: Group, __: Others) -> Recipe[CrossUnitCountColumn]:
     """One measurement."""
     times = int(asked.aggregate.parameters[1])
 

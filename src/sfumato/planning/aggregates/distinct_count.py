@@ -20,7 +20,7 @@ from sfumato.planning.aggregates.selected_limit import NumberWithSelectedLimit
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 
-_WORTH = 3
+_MIN_LIMIT_GAIN_VALUES = 3
 """Within a limit of 1 the noise is 3/2 of one value in each cell; it is used where all values would have twice that."""
 _CONFIDENCE = Fraction(95, 100)
 
@@ -49,7 +49,7 @@ def matched(asked: RequestedAggregate, group: Group, neighbours: Neighbours) -> 
     cells = min(groups, max(1, group.cells)) if group.public_keys else groups
     values = different(argument)
     most = rows if values is None else min(rows, values)
-    if min(rows, cells * most) < _WORTH * cells:
+    if min(rows, cells * most) < _MIN_LIMIT_GAIN_VALUES * cells:
         return None
     limits, known = _limits(most), possible_values(argument, asked.values)
     if not errs_less(limits, Fraction(min(rows, cells * most), cells), known, neighbours):

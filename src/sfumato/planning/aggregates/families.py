@@ -16,7 +16,7 @@ from sfumato.planning.aggregates.covariance import (
     regressed,
     squares_of_x,
 )
-from sfumato.planning.aggregates.cross_unit_count import CrossUnitCountColumn, met
+from sfumato.planning.aggregates.cross_unit_count import CrossUnitCountColumn, cross_unit_recipe
 from sfumato.planning.aggregates.distinct_count import DistinctCountColumn, matched
 from sfumato.planning.aggregates.moments import MomentColumn, standardised_moment
 from sfumato.planning.aggregates.others import Others
@@ -69,7 +69,7 @@ FAMILIES: Mapping[Aggregation, Recipes] = {
     Aggregation.REGR_INTERCEPT: regressed,
     Aggregation.CORR: correlated,
     Aggregation.REGR_R2: correlated,
-    Aggregation.CROSS_UNIT_COUNT: met,
+    Aggregation.CROSS_UNIT_COUNT: cross_unit_recipe,
     Aggregation.BOUNDED_FLOW: bounded_flow,
 }
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from sfumato.analysis.private_query import Group, RequestedAggregate
 from sfumato.language.numbers import integer_power
-from sfumato.planning.aggregates.average import DIVISOR
+from sfumato.planning.aggregates.average import COUNT_IMPORTANCE
 from sfumato.planning.aggregates.centred_sums import Centred, around, bounded, centred, count_of, sum_of_values
 from sfumato.planning.aggregates.others import Others
 from sfumato.planning.aggregates.recipe import Recipe
@@ -58,4 +58,4 @@ def standardised_moment(asked: RequestedAggregate, group: Group, others: Others)
     def make(count: str, *names: str) -> MomentColumn:
         return MomentColumn(asked.name, count, names, grid)
 
-    return Recipe(((count_of(asked), DIVISOR), *sums), make)
+    return Recipe(((count_of(asked), COUNT_IMPORTANCE), *sums), make)

@@ -13,11 +13,11 @@ from sfumato.query.functions import LEVELLED, Aggregation
 
 EXTREMES = {Aggregation.MIN: Fraction(0), Aggregation.MAX: Fraction(1)}
 """The quantile that each of these is."""
-PAIR = 2
+PAIR_COLUMNS = 2
 
 _Values = tuple[tuple[Scalar, ...], bool, Scalar | None]
 """The arguments, whether each value counts once, and the condition."""
-_Ranked = tuple[bool, tuple[Scalar, ...], Scalar | None]
+_RankedValue = tuple[bool, tuple[Scalar, ...], Scalar | None]
 """Whether the levels have no ends, the arguments and the condition."""
 
 
@@ -26,14 +26,14 @@ class Others:
 
     def __init__(self, asked: Iterable[RequestedAggregate]) -> None:
         self._functions: dict[_Values, set[Aggregation]] = {}
-        self._levels: dict[_Ranked, set[Fraction]] = {}
-        for one in asked:
-            for part in parts_of(one):
+        self._levels: dict[_RankedValue, set[Fraction]] = {}
+        for requested in asked:
+            for part in parts_of(requested):
                 self._functions.setdefault(_values(part), set()).add(part.aggregate.function)
-            if (level := level_of(one)) is not None:
-                self._levels.setdefault(_ranked_values(one), set()).add(level)
+            if (level := level_of(requested)) is not None:
+                self._levels.setdefault(_ranked_values(requested), set()).add(level)
         self._places = {values: _placed(levels) for values, levels in self._levels.items()}
-        self._quantities: dict[_Ranked, Quantity] = {}
+        self._quantities: dict[_RankedValue, Quantity] = {}
 
     def functions(self, asked: RequestedAggregate) -> set[Aggregation]:
         """Return every function that is asked of the values of `asked`; of pairs, of each side."""
@@ -61,7 +61,7 @@ def level_of(asked: RequestedAggregate) -> Fraction | None:
 
 def parts_of(asked: RequestedAggregate) -> tuple[RequestedAggregate, ...]:
     """Return what is asked of each argument alone: of pairs, rows where the other is NULL do not count."""
-    if len(asked.aggregate.arguments) != PAIR:
+    if len(asked.aggregate.arguments) != PAIR_COLUMNS:
         return (asked,)
     y, x = asked.aggregate.arguments
     return _beside(asked, y, x), _beside(asked, x, y)
@@ -87,14 +87,14 @@ def _beside(asked: RequestedAggregate, argument: Scalar, other: Scalar) -> Reque
 
 
 def _placed(levels: set[Fraction]) -> dict[Fraction, int]:
-    return {level: place for place, level in enumerate(sorted(levels))}
+    return {level: index for index, level in enumerate(sorted(levels))}
 
 
 def _values(asked: RequestedAggregate) -> _Values:
     return asked.aggregate.arguments, asked.aggregate.distinct, asked.aggregate.where
 
 
-def _ranked_values(asked: RequestedAggregate) -> _Ranked:
+def _ranked_values(asked: RequestedAggregate) -> _RankedValue:
     """Return what quantiles are measured together by: the same values, all with ends or all without."""
     alone = asked.aggregate.function is Aggregation.APPROX_QUANTILE
     return alone, asked.aggregate.arguments, asked.aggregate.where

@@ -20,7 +20,7 @@ from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import NUMBERS, Type
 
-_MOST_VALUES = 1 << 16
+_MAX_VALUES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def ranked(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[Qu
 def commonest(asked: RequestedAggregate, group: Group, _others: Others) -> Recipe[ModeColumn]:
     """One choice among all values."""
     (argument,) = asked.aggregate.arguments
-    if argument.facts.kind is not Kind.INTEGER or not argument.facts.bounded or argument.facts.span > _MOST_VALUES:
+    if argument.facts.kind is not Kind.INTEGER or not argument.facts.bounded or argument.facts.span > _MAX_VALUES:
         name = own_name(argument, group)
         if argument.facts.kind in {Kind.TEXT, Kind.BOOLEAN} and not asked.aggregate.distinct:
             raise UnsupportedSql(
@@ -100,7 +100,7 @@ def commonest(asked: RequestedAggregate, group: Group, _others: Others) -> Recip
             )
         raise UnsupportedSql(
             f"{as_written(asked)} is not answered.",
-            f"A mode is chosen among all possible values, and they have to be at most {_MOST_VALUES:,} numbers.",
+            f"A mode is chosen among all possible values, and they have to be at most {_MAX_VALUES:,} numbers.",
             f"Count each value instead: GROUP BY {name} ORDER BY COUNT(*) DESC LIMIT 1.",
         )
     spacing = _spacing(argument)

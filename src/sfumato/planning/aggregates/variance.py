@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from sfumato.analysis.private_query import Group, RequestedAggregate
 from sfumato.language.numbers import squared
-from sfumato.planning.aggregates.average import DIVISOR
+from sfumato.planning.aggregates.average import COUNT_IMPORTANCE
 from sfumato.planning.aggregates.centred_sums import Centred, around, bounded, centred, count_of, sum_of_values
 from sfumato.planning.aggregates.others import Others
 from sfumato.planning.aggregates.recipe import Recipe
@@ -70,4 +70,4 @@ def spread(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[Va
         divisor = Divisor.OTHERS if function in SAMPLES else Divisor.ROWS
         return VarianceColumn(asked.name, count, total, squares, grid, divisor, function in DEVIATIONS)
 
-    return Recipe(((count_of(asked), DIVISOR), (total, Fraction(1)), (squares, Fraction(1))), make)
+    return Recipe(((count_of(asked), COUNT_IMPORTANCE), (total, Fraction(1)), (squares, Fraction(1))), make)

@@ -100,7 +100,9 @@ def limited_places(plan: Plan) -> frozenset[Place]:
     found = set()
     for group in plan.groups:
         some = not all(isinstance(node, ScanNode) for node in nodes(group.group.rows))
-        named = [(one.name, one.quantity) for one in group.measured] + [(one.name, one.quantity) for one in group.sums]
+        named = [(measurement.name, measurement.quantity) for measurement in group.measured] + [
+            (total.name, total.quantity) for total in group.sums
+        ]
         for name, quantity in named:
             if some or quantity.where is not None or _counts_people(quantity, group.group):
                 found.add((group.group.label, name))
@@ -148,10 +150,15 @@ def truncation_bias(plan: Plan, losses: TruncationLosses | None, tail: Fraction)
     found = {
         (label, one.name): NO_BIAS if label in choices else _possible(group, one.quantity, losses, bounds)
         for group in plan.groups
-        for label, one in ((group.group.label, one) for one in group.measured)
+        for label, one in ((group.group.label, measurement) for measurement in group.measured)
     }
     # what people have beyond a total is measured by nobody
-    bounded = ((group.group.label, one) for group in plan.groups for one in group.measured if one.bound is not None)
+    bounded = (
+        (group.group.label, measurement)
+        for group in plan.groups
+        for measurement in group.measured
+        if measurement.bound is not None
+    )
     totals = {(label, one.name) for label, one in bounded if one.candidates is None}
     return {place: replace(one, lack=inf) if place in totals else one for place, one in found.items()}
 
@@ -182,7 +189,9 @@ def _bounds_of(plan: Plan, losses: TruncationLosses, tail: Fraction) -> _Bounds:
         rows = None if group.is_bound_selection else _rows(group.group, losses)
         if rows is not None:
             names = used.setdefault(rows.read.table, {})
-            names |= {name: None for one in group.measured for name in _used(rows, one.quantity, losses)}
+            names |= {
+                name: None for measurement in group.measured for name in _used(rows, measurement.quantity, losses)
+            }
     tables = {table: tuple(names) for table, names in used.items() if names}
     return {
         (table, name): bounds
@@ -248,7 +257,7 @@ def _bounded(
         plain = quantity.function is Aggregation.COUNT and (not quantity.arguments or _counts_people(quantity, group))
         return BiasBounds(people + people_beyond, people + people_beyond) if plain else UNBOUNDED
     removed, beyond = removed * rows.times, beyond * rows.times
-    mistaken = beyond if any(_reads_bounds(one, rows) for one in conditions) else 0
+    mistaken = beyond if any(_reads_bounds(condition, rows) for condition in conditions) else 0
     if _counts_people(quantity, group):
         people_beyond = people_beyond if mistaken else 0
         return BiasBounds(people_beyond, people + people_beyond)
@@ -258,7 +267,7 @@ def _bounded(
         return BiasBounds(mistaken, removed + mistaken)
     if quantity.function is not Aggregation.SUM or quantity.distinct or terms is None:
         return UNBOUNDED
-    if any(_reads_bounds(one, rows) for one in _inner_conditions(quantity.arguments[0])):
+    if any(_reads_bounds(inner_condition, rows) for inner_condition in _inner_conditions(quantity.arguments[0])):
         mistaken = beyond
     return reduce(BiasBounds.plus, (_of_term(term, rows, known, removed, mistaken) for term in terms), NO_BIAS)
 
@@ -266,13 +275,13 @@ def _bounded(
 def _counts_alike(quantity: Quantity, rows: _Rows, conditions: Sequence[Scalar]) -> bool:
     """Whether a count is the same before and after bounds, if no row is left out."""
     counted = quantity.function is Aggregation.COUNT and not rows.people and not _counts_by_value(quantity, rows)
-    return counted and not any(_reads_bounds(one, rows) for one in conditions)
+    return counted and not any(_reads_bounds(condition, rows) for condition in conditions)
 
 
 def _counts_by_value(quantity: Quantity, rows: _Rows) -> bool:
     """Whether what a count counts depends on values that may have been moved to bounds."""
-    by_value = quantity.distinct or any(not _null_with_columns(one) for one in quantity.arguments)
-    return by_value and any(_reads_bounds(one, rows) for one in quantity.arguments)
+    by_value = quantity.distinct or any(not _null_with_columns(argument) for argument in quantity.arguments)
+    return by_value and any(_reads_bounds(argument, rows) for argument in quantity.arguments)
 
 
 def _of_term(
@@ -459,7 +468,7 @@ def _tells_alike(scalar: Scalar, rows: _Rows) -> bool:
     if scalar.operator is Operator.IS_NULL:
         return True
     if scalar.operator not in _ORDERING:
-        return all(isinstance(one, int) and facts.low < one < facts.high for one in constants)
+        return all(isinstance(constant, int) and facts.low < constant < facts.high for constant in constants)
     (limit,) = constants
     # k <= x says that x < k does not hold, k < x that x <= k does not
     below = (scalar.operator is Operator.LESS) == (scalar.arguments[0] is found[0])

@@ -22,7 +22,7 @@ def candidate_thresholds(most: int) -> tuple[int, ...]:
     >>> candidate_thresholds(1000), candidate_thresholds(6), candidate_thresholds(5)
     ((1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000), (1, 2, 4, 6), (1, 2, 5))
     """
-    powers = [1 << place for place in range(most.bit_length()) if (1 << place) * _MIN_LAST_RATIO <= most]
+    powers = [1 << index for index in range(most.bit_length()) if (1 << index) * _MIN_LAST_RATIO <= most]
     return tuple([*powers, most][-MAX_CANDIDATES:])
 
 

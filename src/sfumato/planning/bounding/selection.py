@@ -23,7 +23,7 @@ from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.aggregates.average import AverageColumn
 from sfumato.planning.aggregates.count import CountColumn
 from sfumato.planning.aggregates.families import OutputColumn
-from sfumato.planning.aggregates.others import PAIR
+from sfumato.planning.aggregates.others import PAIR_COLUMNS
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.aggregates.sum import SumColumn
 from sfumato.planning.bounding.candidates import MIN_SELECTABLE_CONTRIBUTION, ContributionBound, candidate_thresholds
@@ -74,7 +74,7 @@ def with_candidate_bounds(
     found = []
     for need in needs:
         made = _made(need)
-        measured = [_with_candidates(one, made, neighbours, choices) for one in need.measurements]
+        measured = [_with_candidates(measurement, made, neighbours, choices) for measurement in need.measurements]
         found.append(replace(need, measurements=tuple(measured)))
     return tuple(found), tuple(choices.values())
 
@@ -102,13 +102,16 @@ def _chosen_for_tables(needs: Sequence[MeasurementSet]) -> frozenset[str]:
     """Return the labels of the choices by which a table is measured, and not single numbers alone."""
     tables = (need for need in needs if not need.group.public_keys or need.group.cells != 1)
     return frozenset(
-        one.candidates.selection_label for need in tables for one in need.measurements if one.candidates is not None
+        measurement.candidates.selection_label
+        for need in tables
+        for measurement in need.measurements
+        if measurement.candidates is not None
     )
 
 
 def selects_a_bound(need: MeasurementSet) -> bool:
     """Whether anything of a group is measured at a selected bound."""
-    return any(one.candidates is not None for one in need.measurements)
+    return any(measurement.candidates is not None for measurement in need.measurements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +127,15 @@ class _Made:
 
 
 def _made(need: MeasurementSet) -> _Made:
-    columns: dict[str, list[OutputColumn]] = {one.name: [] for one in need.measurements}
+    columns: dict[str, list[OutputColumn]] = {measurement.name: [] for measurement in need.measurements}
     for made in need.derived:
         for name in dict.fromkeys(made.measured):
             columns.setdefault(name, []).append(made)
-    clipped = (one.name for one in need.measurements if _is_clipped(one, need.group, columns[one.name]))
+    clipped = (
+        measurement.name
+        for measurement in need.measurements
+        if _is_clipped(measurement, need.group, columns[measurement.name])
+    )
     return _Made(need.group, _weights(need), columns, frozenset(clipped))
 
 
@@ -238,8 +245,10 @@ def _weights(need: MeasurementSet) -> dict[_Rows, Quantity]:
     So all parts of a number lose the same rows, whatever its sums are sums of.  Proof: proofs/chosen_caps.md, 8
     """
     found: dict[_Rows, Quantity] = {}
-    counts = [one.quantity for one in need.measurements if one.quantity.function is Aggregation.COUNT]
-    for quantity in (*counts, *(one.quantity for one in need.measurements)):
+    counts = [
+        measurement.quantity for measurement in need.measurements if measurement.quantity.function is Aggregation.COUNT
+    ]
+    for quantity in (*counts, *(measurement.quantity for measurement in need.measurements)):
         if not quantity.distinct and quantity.function in {Aggregation.COUNT, Aggregation.SUM}:
             found.setdefault(_rows(quantity), _row_count(quantity))
     return found
@@ -260,7 +269,7 @@ def _row_count(quantity: Quantity) -> Quantity:
     """Return the count of the rows that count for a quantity."""
     bases = sorted({base for part in quantity.arguments for base in _null_with(part)}, key=repr)
     where = [*_conjuncts(quantity.where), *map(present, bases[1:])]
-    condition = quantity.where if len(bases) < PAIR else all_true(where) if len(where) > 1 else where[0]
+    condition = quantity.where if len(bases) < PAIR_COLUMNS else all_true(where) if len(where) > 1 else where[0]
     return Aggregate(Aggregation.COUNT, tuple(bases[:1]), where=condition)
 
 
@@ -333,7 +342,7 @@ def at_bounds(plan: Plan, selected: Mapping[str, int]) -> Plan:
 def _group_at_bounds(group: GroupPlan, selected: Mapping[str, int]) -> GroupPlan:
     if group.is_bound_selection:
         return group
-    measured = tuple(_measurement_at_bound(one, selected) for one in group.measured)
+    measured = tuple(_measurement_at_bound(measurement, selected) for measurement in group.measured)
     return replace(group, measured=measured, selection=_selection_at_bound(group, measured))
 
 
@@ -343,7 +352,7 @@ def _selection_at_bound(group: GroupPlan, measured: Sequence[PlannedMeasurement]
     Proof: proofs/chosen_caps.md, 9
     """
     selection = group.selection
-    one = next((one for one in measured if one.name == group.selecting_measurement), None)
+    one = next((measurement for measurement in measured if measurement.name == group.selecting_measurement), None)
     if not isinstance(selection, CountedKeys) or one is None or one.candidates is None or one.selected is None:
         return selection
     groups = min(selection.groups_per_unit, one.candidates.thresholds[one.selected])

@@ -30,7 +30,10 @@ def with_total_bounds(
     """
     margins = {(margin.label, margin.name) for table in tables for margin in table.margins}
     return tuple(
-        replace(need, measurements=tuple(_clipped(one, need, margins, neighbours) for one in need.measurements))
+        replace(
+            need,
+            measurements=tuple(_clipped(measurement, need, margins, neighbours) for measurement in need.measurements),
+        )
         for need in needs
     )
 
@@ -68,17 +71,17 @@ def total_notes(plan: Plan) -> Iterator[Note]:
     """Say of each sum whose column has a total how people are bounded, and why so."""
     for group in plan.groups:
         summed = {name for made in group.derived if isinstance(made, SumColumn) for name in made.measured}
-        for one in group.measured:
-            is_sum = one.quantity.function is Aggregation.SUM and one.name in summed
-            most = total_of(one.quantity.arguments[0], group.group) if is_sum else None
+        for measurement in group.measured:
+            is_sum = measurement.quantity.function is Aggregation.SUM and measurement.name in summed
+            most = total_of(measurement.quantity.arguments[0], group.group) if is_sum else None
             if most is None:
                 continue
-            (argument,) = one.quantity.arguments
+            (argument,) = measurement.quantity.arguments
             step, rows = argument.facts.step, group.group.contribution.rows
             ((_, name),) = columns_read(argument)
             total = _number(most * step)
             each = f"{rows:,} row{'s' * (rows != 1)} of up to {_number(argument.facts.high * step)} each"
-            if one.bound is not None and not one.bound.is_selected:
+            if measurement.bound is not None and not measurement.bound.is_selected:
                 text = (
                     f"Each person adds at most {total} to the sum of `{name}`, which needs less noise than {each}. "
                     "Amounts beyond it are dropped, and margins do not cover this."

@@ -60,7 +60,7 @@ _HARMONIC_TERMS = 100
 """So many terms of a harmonic sum are added up, before a logarithm bounds the others."""
 _ROUNDING_FACTOR = 1 + 1e-12
 """Sums of floats that are to be upper bounds are made larger by more than their rounding."""
-_SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
+_SUMMABLE_TYPES = (ColumnType.INTEGER, ColumnType.DECIMAL)
 
 
 def is_clipped(declared: Column) -> bool:
@@ -70,7 +70,7 @@ def is_clipped(declared: Column) -> bool:
 
 def sums_can_be_clipped(declared: Column) -> bool:
     """Whether sums of a column lose what its bounds cut off."""
-    return is_clipped(declared) and declared.type in _SUMMED
+    return is_clipped(declared) and declared.type in _SUMMABLE_TYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class TruncationStatistic:
     @property
     def bucket_edges(self) -> tuple[int, ...]:
         """Where buckets begin, as what somebody had in all: more than the policy admits by a quarter, and so on."""
-        return tuple((self.max_contribution + self.base) * BUCKET_GROWTH**place for place in range(BUCKET_COUNT))
+        return tuple((self.max_contribution + self.base) * BUCKET_GROWTH**index for index in range(BUCKET_COUNT))
 
     @property
     def weight(self) -> int:
@@ -124,13 +124,13 @@ class TruncationBlock:
     @property
     def tailed(self) -> tuple[TruncationStatistic, ...]:
         """The statistics of which somebody can lose much."""
-        return tuple(one for one in self.statistics if one.tail)
+        return tuple(statistic for statistic in self.statistics if statistic.tail)
 
 
 def statistics(policy: Policy) -> tuple[TruncationStatistic, ...]:
     """Return what can be cut off under a policy: of each table rows, and of each bounded number its sum."""
     cut = (table for table in policy.tables if not (table.public or table.has_two_owners))
-    return tuple(one for table in cut for one in _statistics(table))
+    return tuple(statistic for table in cut for statistic in _statistics(table))
 
 
 def _statistics(table: Table) -> Iterator[TruncationStatistic]:
@@ -190,7 +190,7 @@ def plan_truncation_release(policy: Policy, *, counts_people: bool = True) -> Pl
     each = spent / len(tables)
     groups = tuple(_group(one, at, each * one.share, policy, counts_people) for at, one in enumerate(found))
     outcome = ProjectNode(InputNode(groups[0].group.label, (), None), "outcome", ())
-    private = PrivateQuery(tuple(one.group for one in groups), outcome, (), policy.neighbours)
+    private = PrivateQuery(tuple(group.group for group in groups), outcome, (), policy.neighbours)
     event = Composed(tuple(_event(each, [one for one in found if one.table == name], policy) for name in tables))
     return Plan(private, groups, PrivacyLoss(spent), event)
 
@@ -205,7 +205,7 @@ def _group(one: TruncationBlock, at: int, epsilon: Fraction, policy: Policy, cou
     label, declared = f"losses{at}", policy.table(one.table)
     amount = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=MAX_LOSS_STEPS)
     alone = declared is not None and isinstance(declared.unit, RowUnit)
-    names = [name for each in one.statistics for name in each.parts]
+    names = [name for statistic in one.statistics for name in statistic.parts]
     read = ScanNode(one.table + CUT, label, tuple((name, name, amount) for name in names), 1)
     entries = {name: column(label, name, amount) for name in names}
     measured = _looked(one, entries) if one.strategy is None else _measured(one, entries, counts_people)
@@ -214,7 +214,7 @@ def _group(one: TruncationBlock, at: int, epsilon: Fraction, policy: Policy, cou
     law = (epsilon / twice, policy.neighbours)
     unit = column(label, names[0], amount)
     group = Group(label, read, unit, not alone, (), (), Contribution(1, 1, bound_rows=False, bound_groups=False))
-    return GroupPlan(group, None, tuple(_summed(*each, *law) for each in measured), ())
+    return GroupPlan(group, None, tuple(_summed(*measurement, *law) for measurement in measured), ())
 
 
 _Coordinate = tuple[str, Scalar, int, Fraction]
@@ -242,22 +242,22 @@ def _measured(block: TruncationBlock, entries: Mapping[str, Scalar], counts_peop
     """
     nothing, whole = constant(0, Type.INTEGER), constant(1, Type.INTEGER)
     below = [
-        all_true([_lost_less(one, entries, one.bucket_edges[place] - one.max_contribution) for one in block.tailed])
-        for place in range(BUCKET_COUNT if block.tailed else 0)
+        all_true([_lost_less(one, entries, one.bucket_edges[index] - one.max_contribution) for one in block.tailed])
+        for index in range(BUCKET_COUNT if block.tailed else 0)
     ]
     found: list[_Coordinate] = []
     rows = [one for one in block.tailed if one.column == ROWS] if counts_people else []
     shared = Fraction(_PEOPLE_UNIT, _PEOPLE_UNIT - len(rows))
-    for place, (one, part) in enumerate(parts_of(block)):
+    for index, (one, part) in enumerate(parts_of(block)):
         value = case_scalar(((below[0], entries[part]),), nothing, Type.INTEGER) if below else entries[part]
-        found.append((f"s{place}", value, one.base - 1 if one.tail else one.base, shared * _moved(block, one)))
-    for one in rows:
-        kept = _lost_less(one, entries, 1)
+        found.append((f"s{index}", value, one.base - 1 if one.tail else one.base, shared * _moved(block, one)))
+    for row in rows:
+        kept = _lost_less(row, entries, 1)
         value = case_scalar(((kept, nothing), (below[0], whole)), nothing, Type.INTEGER)
         found.append((CUT_PEOPLE, value, 1, Fraction(_PEOPLE_UNIT)))
-    for place, (low, high) in enumerate(pairwise(below)):
+    for index, (low, high) in enumerate(pairwise(below)):
         value = case_scalar(((low, nothing), (high, whole)), nothing, Type.INTEGER)
-        found.append((f"h{place}", value, 1, Fraction(1)))
+        found.append((f"h{index}", value, 1, Fraction(1)))
     if below:
         last = case_scalar(((below[-1], nothing),), whole, Type.INTEGER)
         found.append((f"h{BUCKET_COUNT - 1}", last, 1, Fraction(1)))
@@ -265,7 +265,7 @@ def _measured(block: TruncationBlock, entries: Mapping[str, Scalar], counts_peop
 
 
 def parts_of(block: TruncationBlock) -> list[tuple[TruncationStatistic, str]]:
-    return [(one, part) for one in block.statistics for part in one.parts]
+    return [(statistic, part) for statistic in block.statistics for part in statistic.parts]
 
 
 def _moved(block: TruncationBlock, one: TruncationStatistic) -> Fraction:
@@ -294,7 +294,11 @@ def _summed(
 
 def noise_laws(group: GroupPlan) -> dict[str, Laplace]:
     """Return the noise of each coordinate."""
-    return {each.name: each.mechanism for each in group.measured if isinstance(each.mechanism, Laplace)}
+    return {
+        measurement.name: measurement.mechanism
+        for measurement in group.measured
+        if isinstance(measurement.mechanism, Laplace)
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,15 +345,15 @@ class TruncationBounds:
 
 
 def _bounds(one: ReleasedTruncation, names: Sequence[str], tail: Fraction) -> dict[str, Mapping[str, int] | None]:
-    wanted = [(place, each, part) for place, (each, part) in enumerate(parts_of(one.block)) if each.column in names]
-    above = _above(one, tail * (1 - _FOR_SUMS)) if one.block.tailed else _NOBODY
+    wanted = [(index, each, part) for index, (each, part) in enumerate(parts_of(one.block)) if each.column in names]
+    above = _above(one, tail * (1 - _FOR_SUMS)) if one.block.tailed else _NO_TAIL
     if above is None:
         return {each.column: None for _, each, _ in wanted}
     counted = CUT_PEOPLE in one.noisy and ROWS in names
     each_sum = tail * (_FOR_SUMS if one.block.tailed else 1) / (len(wanted) + counted)
     found: dict[str, dict[str, int]] = {}
-    for place, each, part in wanted:
-        little = one.at_most(f"s{place}", each_sum)
+    for index, each, part in wanted:
+        little = one.at_most(f"s{index}", each_sum)
         here = found.setdefault(each.column, {})
         here[part] = max(little + _lost_by(above, each), 1)  # 0 says that nothing can be lost, whatever noise does
         if each.column in (ROWS, MOVED):  # whoever lost something lost a row: proofs/truncation.md, 7
@@ -376,7 +380,7 @@ class _Above:
         return sum(self.irregular) + self.reached[0]
 
 
-_NOBODY = _Above((), 0, 0, (0,))
+_NO_TAIL = _Above((), 0, 0, (0,))
 
 
 def _above(one: ReleasedTruncation, tail: Fraction) -> _Above | None:
@@ -388,17 +392,17 @@ def _above(one: ReleasedTruncation, tail: Fraction) -> _Above | None:
     if first == BUCKET_COUNT - 1:
         return None
     # they add up to less than all
-    shares = [tail * (BUCKET_GROWTH - 1) / BUCKET_GROWTH ** (place + 1) for place in range(BUCKET_COUNT)]
-    people = [one.at_most(f"h{place}", share) for place, share in enumerate(shares)]
+    shares = [tail * (BUCKET_GROWTH - 1) / BUCKET_GROWTH ** (index + 1) for index in range(BUCKET_COUNT)]
+    people = [one.at_most(f"h{index}", share) for index, share in enumerate(shares)]
     regular = -(-people[first] * BUCKET_GROWTH // (BUCKET_GROWTH - 1))
     reached: list[int] = []
-    for place in reversed(range(first, BUCKET_COUNT)):
-        counted = people[place] + (reached[-1] if reached else 0)
-        reached.append(min(max(regular // BUCKET_GROWTH ** (place - first), 1), counted))  # one may be farther out
+    for index in reversed(range(first, BUCKET_COUNT)):
+        counted = people[index] + (reached[-1] if reached else 0)
+        reached.append(min(max(regular // BUCKET_GROWTH ** (index - first), 1), counted))  # one may be farther out
     reached.reverse()
     # as far as people are counted, the first lies where a tail of so many leads, from whichever bucket on
     noisy = max(-(-one.noisy[f"h{first}"] * BUCKET_GROWTH // (BUCKET_GROWTH - 1)), 0)
-    leads = min(noisy, *(some * BUCKET_GROWTH**place for place, some in enumerate(reached) if place))
+    leads = min(noisy, *(some * BUCKET_GROWTH**index for index, some in enumerate(reached) if index))
     return _Above(tuple(people[:first]), regular, max(regular, MAX_TAIL_MULTIPLE * leads), tuple(reached))
 
 
@@ -412,10 +416,10 @@ def _lost_by(above: _Above, one: TruncationStatistic) -> int:
     if not one.tail:
         return one.max_contribution * people
     first = len(above.irregular)
-    had = sum(some * one.bucket_edges[place + 1] for place, some in enumerate(above.irregular))
+    had = sum(some * one.bucket_edges[index + 1] for index, some in enumerate(above.irregular))
     product = above.regular * one.bucket_edges[first]
-    for place, (here, beyond) in enumerate(pairwise((*above.reached, 0)), start=first):
-        end = one.bucket_edges[place + 1] if place < BUCKET_COUNT - 1 else product + 1  # the last bucket has none
+    for index, (here, beyond) in enumerate(pairwise((*above.reached, 0)), start=first):
+        end = one.bucket_edges[index + 1] if index < BUCKET_COUNT - 1 else product + 1  # the last bucket has none
         flat = max(min(here, product // end), beyond)  # so many of them are at the end of the bucket at most
         had += (flat - beyond) * end + ceil(product * _harmonic(flat, here))
     farther = (above.farthest - above.regular) * one.bucket_edges[first] if above.reached[0] else 0
@@ -425,7 +429,7 @@ def _lost_by(above: _Above, one: TruncationStatistic) -> int:
 def _harmonic(low: int, high: int) -> float:
     """Return at least the sum of 1/k for k above `low` up to `high`."""
     exact = min(max(low, _HARMONIC_TERMS), high)
-    found = sum(1 / place for place in range(low + 1, exact + 1))
+    found = sum(1 / index for index in range(low + 1, exact + 1))
     # 1/k is less than ln(k + 1/2) - ln(k - 1/2), since 1/x is convex
     return (found + log((2 * high + 1) / (2 * exact + 1))) * _ROUNDING_FACTOR if high > low else 0.0
 
@@ -433,16 +437,16 @@ def _harmonic(low: int, high: int) -> float:
 def _regular_from(noisy: Mapping[str, int], laws: Mapping[str, Laplace]) -> int:
     """Return the first bucket after which none is fuller than a regular tail allows, as far as noise can tell."""
     first = 0
-    for place in range(BUCKET_COUNT):
+    for index in range(BUCKET_COUNT):
         allowed = (
-            max(noisy[f"h{first}"], 0) / BUCKET_GROWTH ** (place - first - 1) / (BUCKET_GROWTH - 1)
-            if place > first
+            max(noisy[f"h{first}"], 0) / BUCKET_GROWTH ** (index - first - 1) / (BUCKET_GROWTH - 1)
+            if index > first
             else None
         )
         # the farther out, the wider it makes the bound
-        noise = laws[f"h{place}"].margin(1 - 2 * BUCKET_FAILURE / BUCKET_GROWTH**place)
-        if allowed is not None and noisy[f"h{place}"] - noise > allowed:
-            first = place
+        noise = laws[f"h{index}"].margin(1 - 2 * BUCKET_FAILURE / BUCKET_GROWTH**index)
+        if allowed is not None and noisy[f"h{index}"] - noise > allowed:
+            first = index
     return first
 
 
@@ -453,5 +457,5 @@ def truncation_bounds(policy: Policy, plan: Plan, noisy: Mapping[str, Mapping[st
         label = group.group.label
         if block.strategy is not None and label in noisy:
             released = ReleasedTruncation(block, noisy[label], noise_laws(group))
-            found |= {(one.table, one.column): released for one in block.statistics}
+            found |= {(statistic.table, statistic.column): released for statistic in block.statistics}
     return TruncationBounds(found)

@@ -46,9 +46,9 @@ class TruncationEstimates:
 
     def _estimates(self, one: ReleasedTruncation, name: str) -> Mapping[str, int]:
         found: dict[str, int] = {}
-        for place, (each, part) in enumerate(parts_of(one.block)):
+        for index, (each, part) in enumerate(parts_of(one.block)):
             if each.column == name:
-                little, above = _noisy(one, f"s{place}"), _above(one, each)
+                little, above = _noisy(one, f"s{index}"), _above(one, each)
                 found[part] = self._added([(1.0, *little), *above])
                 if name in (ROWS, MOVED):  # those who lost little lost half of what that may be, on average
                     people = [(1.0, number, margin) for _, number, margin in above]
@@ -74,10 +74,10 @@ def _above(one: ReleasedTruncation, each: TruncationStatistic) -> list[tuple[flo
     The first bucket counts always, later ones where they hold more people than noise makes of nobody.
     """
     found: list[tuple[float, float, float]] = []
-    for place in range(BUCKET_COUNT if one.block.tailed else 0):
-        number, margin = _noisy(one, f"h{place}")
-        seen = number > one.laws[f"h{place}"].margin(1 - 2 * BUCKET_FAILURE / BUCKET_GROWTH**place)
-        lost = _MEAN_IN_BUCKET * each.bucket_edges[place] - each.max_contribution if each.tail else 0.0
-        if seen or place == 0:
+    for index in range(BUCKET_COUNT if one.block.tailed else 0):
+        number, margin = _noisy(one, f"h{index}")
+        seen = number > one.laws[f"h{index}"].margin(1 - 2 * BUCKET_FAILURE / BUCKET_GROWTH**index)
+        lost = _MEAN_IN_BUCKET * each.bucket_edges[index] - each.max_contribution if each.tail else 0.0
+        if seen or index == 0:
             found.append((lost, number if seen else 0.0, margin))
     return found

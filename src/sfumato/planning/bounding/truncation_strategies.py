@@ -69,7 +69,7 @@ def _people(block: TruncationBlock, seen: Mapping[str, float], laws: Mapping[str
     there = sum(seen.get(name, 0.0) for name in found) * float(part if numbers and len(columns) == 1 else 1)
     hidden = there + float(_NOISE_REACH_SCALES * laws["h0"].scale) if block.tailed else 0.0
     people = [hidden for _ in block.tailed]
-    for place, (one, _) in enumerate(parts_of(block)):
+    for index, (one, _) in enumerate(parts_of(block)):
         if not one.tail:
-            people.append(hidden + float(_NOISE_REACH_SCALES * laws[f"s{place}"].scale) / one.max_contribution)
+            people.append(hidden + float(_NOISE_REACH_SCALES * laws[f"s{index}"].scale) / one.max_contribution)
     return sum(log(number) for number in people)

@@ -12,7 +12,7 @@ from sfumato.planning.plan import Plan
 def matching_notes(plan: Plan) -> Iterator[Note]:
     """Say for each column how many values of one person count, and the margin at the ends of that range."""
     for group in plan.groups:
-        mechanisms = {one.name: one.mechanism for one in group.chosen}
+        mechanisms = {selection.name: selection.mechanism for selection in group.chosen}
         for made in group.derived:
             mechanism = mechanisms.get(made.chosen) if isinstance(made, DistinctCountColumn) else None
             if isinstance(made, DistinctCountColumn) and isinstance(mechanism, MatchedCount):

@@ -39,7 +39,7 @@ def _part(groups: tuple[GroupPlan, ...], everything: tuple[GroupPlan, ...]) -> s
 
 
 def _concentrated(group: GroupPlan) -> Fraction:
-    noise = (one.mechanism for one in group.measured)
+    noise = (measurement.mechanism for measurement in group.measured)
     return sum(
         (Fraction(one.sensitivity_squared) / one.sigma_squared for one in noise if isinstance(one, Gaussian)),
         Fraction(0),

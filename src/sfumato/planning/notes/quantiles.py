@@ -15,13 +15,17 @@ def ranking_notes(plan: Plan) -> Iterator[Note]:
 
 
 def _notes(group: GroupPlan) -> Iterator[Note]:
-    ranked = [one for one in group.derived if isinstance(one, QuantileColumn)]
-    if not ranked and not any(isinstance(one, ModeColumn) for one in group.derived):
+    ranked = [output for output in group.derived if isinstance(output, QuantileColumn)]
+    if not ranked and not any(isinstance(output, ModeColumn) for output in group.derived):
         return
     if group.group.contribution.rows > 1:
         weights = "Quantiles and modes weight people equally: all rows of one person together have weight 1."
         yield Note(NoteRank.MEANING, weights)
-    over = {one.name: one.mechanism.passed_over for one in group.chosen if isinstance(one.mechanism, Quantiles)}
+    over = {
+        selection.name: selection.mechanism.passed_over
+        for selection in group.chosen
+        if isinstance(selection.mechanism, Quantiles)
+    }
     for one in ranked:
         if one.level in (0, 1):
             name, side, bound = ("MIN", "below", "lower") if one.level == 0 else ("MAX", "above", "upper")

@@ -23,7 +23,7 @@ from sfumato.query.functions import Aggregation
 from sfumato.query.types import NUMBERS
 
 _SMALL = Fraction(1, 10)
-"""The price at which a note says what a count would buy."""
+"""Epsilon at which a note states the margin of a count."""
 
 TRUNCATION_BIAS = "Bounds and clipping"
 """How a note begins that depends on the published truncation losses."""
@@ -70,7 +70,7 @@ class BiasEstimate:
 
 def bias_notes(bias: Mapping[str, BiasEstimate | None]) -> Iterator[Note]:
     """Say how much truncation probably moved each number, where that was published, and where its bound is."""
-    known = {name: one for name, one in bias.items() if one is not None}
+    known = {name: share for name, share in bias.items() if share is not None}
     told = [_told(name, one) for name, one in known.items() if one.excess is not None and one.lack is not None]
     for names in few_at_a_time([text for text in told if text]):
         yield Note(NoteRank.LACK, f"{TRUNCATION_BIAS} {names}. intervals(bias=True) has the guaranteed bound.")
@@ -125,16 +125,16 @@ def clips_values(group: GroupPlan) -> bool:
 
 def _can_lack(group: GroupPlan, whole: Mapping[tuple[str, str], BiasBounds]) -> bool:
     """Whether truncation can have changed anything that is measured; the question alone decides that."""
-    biased = (can_be_biased(one, whole[group.group.label, one.name]) for one in group.measured)
+    biased = (can_be_biased(measurement, whole[group.group.label, measurement.name]) for measurement in group.measured)
     return group.selection is not None or bool(group.chosen) or any(biased)
 
 
 def _clipped(plan: GroupPlan) -> Iterator[Note]:
     summed = [
         argument
-        for one in plan.all_outputs
-        for argument in one.quantity.arguments
-        if one.quantity.function is not Aggregation.COUNT
+        for output in plan.all_outputs
+        for argument in output.quantity.arguments
+        if output.quantity.function is not Aggregation.COUNT
     ]
     stored = {(read.label, name) for read in _reads(plan.group.rows) for name, _, _ in read.columns}
     stored -= {(label, name) for label, name in stored if name == RANK}  # ours, and within its bounds

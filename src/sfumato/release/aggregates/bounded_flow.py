@@ -46,12 +46,12 @@ def selected_bounds(made: BoundedFlowColumn, measured: Mapping[str, Integers]) -
 
 def has_flow(group: GroupPlan) -> bool:
     """Whether a group totals rows with two owners."""
-    return any(isinstance(one.mechanism, BoundedFlow) for one in group.chosen)
+    return any(isinstance(selection.mechanism, BoundedFlow) for selection in group.chosen)
 
 
 def flow_mechanism_of(group: GroupPlan, made: BoundedFlowColumn) -> BoundedFlow:
     """Return the mechanism that a column was made by."""
-    found = next(one.mechanism for one in group.chosen if one.name == made.chosen)
+    found = next(selection.mechanism for selection in group.chosen if selection.name == made.chosen)
     if not isinstance(found, BoundedFlow):
         raise AssertionError("a total of rows with two owners has a bound that was selected")
     return found

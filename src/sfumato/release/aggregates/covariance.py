@@ -14,7 +14,7 @@ import numpy as np
 from sfumato.planning.aggregates.centred_sums import Centred
 from sfumato.planning.aggregates.covariance import CorrelationColumn, CovarianceColumn, Pairs, RegressionColumn
 from sfumato.release.aggregates.average import above_zero
-from sfumato.release.aggregates.many_ratios import GroupSums, Weights, added, deviations, times
+from sfumato.release.aggregates.many_ratios import GroupSums, NumberWeights, added, deviations, times
 from sfumato.release.aggregates.variance import divided_by, rows_divided_by, too_few, widest
 from sfumato.release.intervals.form_algebra import sum_of
 from sfumato.release.intervals.forms import NEVER, Affine, EnclosedNumbers, Ends, Events, Nulls, Ratio
@@ -90,16 +90,16 @@ class _PairSums:
     pairs: Pairs
     under: Affine
 
-    def together(self, means: _Means) -> Weights:
+    def together(self, means: _Means) -> NumberWeights:
         """Return SXY."""
         pairs = self.pairs
         return deviations(pairs.count, (pairs.x_total, pairs.y_total), pairs.products, (means.x, means.y))
 
-    def squares_of_x(self, squares: str, means: _Means) -> Weights:
+    def squares_of_x(self, squares: str, means: _Means) -> NumberWeights:
         """Return SXX."""
         return deviations(self.pairs.count, (self.pairs.x_total,) * 2, squares, (means.x, means.x))
 
-    def squares_of_y(self, squares: str, means: _Means) -> Weights:
+    def squares_of_y(self, squares: str, means: _Means) -> NumberWeights:
         """Return SYY."""
         return deviations(self.pairs.count, (self.pairs.y_total,) * 2, squares, (means.y, means.y))
 
@@ -161,7 +161,7 @@ def _slopes(made: RegressionColumn, known: _PairSums) -> Callable[[Fraction], En
 
 def _slope(made: RegressionColumn, known: _PairSums, means: Sequence[_Means], tail: Fraction) -> Ends:
     """Return SXY/SXX in steps; where SXX cannot be told from 0, it may be anything."""
-    points = [(known.together(one), known.squares_of_x(made.x_squares, one)) for one in means]
+    points = [(known.together(mean), known.squares_of_x(made.x_squares, mean)) for mean in means]
     return known.sums.ratios(points, 0.0, float(tail), (-inf, inf))
 
 
@@ -210,7 +210,9 @@ def _correlations(made: CorrelationColumn, known: _PairSums) -> Callable[[Fracti
         if tail == NEVER:
             return np.full(rows, -1.0), np.full(rows, 1.0)
         means = known.means(tail * _OF_A_MEAN)
-        spreads = [(known.squares_of_x(made.x_squares, one), known.squares_of_y(made.y_squares, one)) for one in means]
+        spreads = [
+            (known.squares_of_x(made.x_squares, mean), known.squares_of_y(made.y_squares, mean)) for mean in means
+        ]
         turned = [(of_y, of_x) for of_x, of_y in spreads]
         low, high = known.sums.ratios(turned, 0.0, float(tail * _OF_THE_REST), (0.0, inf))
         bounded = (low > 0) & np.isfinite(high)
@@ -232,7 +234,7 @@ def _correlations(made: CorrelationColumn, known: _PairSums) -> Callable[[Fracti
 def _around(means: Sequence[_Means], others: tuple[Floats, Floats, Floats]) -> Iterator[tuple[_Means, Floats]]:
     """Give the points that are tried: one number moves at a time, because what two do together is smaller still."""
     low, middle, high = others
-    yield from ((one, middle) for one in means)
+    yield from ((mean, middle) for mean in means)
     yield from ((means[0], low), (means[0], high))
 
 
@@ -256,10 +258,10 @@ def _may_not_vary(known: _PairSums, squares: tuple[str, str | None]) -> Callable
         means = known.means(tail * _OF_A_MEAN)
         rest = float(tail * (1 - 2 * _OF_A_MEAN) / 2)
         maybe = np.zeros(known.sums.rows, dtype=bool)
-        spreads = [[known.squares_of_x(squares[0], one) for one in means]]
-        spreads += [] if squares[1] is None else [[known.squares_of_y(squares[1], one) for one in means]]
+        spreads = [[known.squares_of_x(squares[0], mean) for mean in means]]
+        spreads += [] if squares[1] is None else [[known.squares_of_y(squares[1], mean) for mean in means]]
         for spread in spreads:
-            nothing: Weights = {}
+            nothing: NumberWeights = {}
             low, _ = known.sums.ratios([(one, nothing) for one in spread], -1.0, rest, (0.0, inf))
             maybe = maybe | (low <= 0)
         return maybe, np.zeros_like(maybe)

@@ -12,19 +12,19 @@ from sfumato.release.intervals.forms import EnclosedNumbers, Ends, Events
 from sfumato.release.intervals.noise_law import Integers
 
 
-def met_point(made: CrossUnitCountColumn, measured: Mapping[str, Integers]) -> Integers:
+def cross_unit_estimate(made: CrossUnitCountColumn, measured: Mapping[str, Integers]) -> Integers:
     """Return the noisy number of each cell, in whole meetings."""
     return np.asarray((measured[made.chosen].reshape(-1, 2)[:, 1] + made.times // 2) // made.times)
 
 
-def met_form(made: CrossUnitCountColumn, group: GroupPlan, measured: Mapping[str, Integers]) -> EnclosedNumbers:
+def cross_unit_form(made: CrossUnitCountColumn, group: GroupPlan, measured: Mapping[str, Integers]) -> EnclosedNumbers:
     """Return the box of the noise; where less may be missed than the crowd was found with, all that is possible.
 
     Proof: proofs/elastic_joins.md, (5)
     """
     found = measured[made.chosen].reshape(-1, 2)
     values, rows = found[:, 1].astype(np.float64) / made.times, len(found)
-    mechanism = next(one.mechanism for one in group.chosen if one.name == made.chosen)
+    mechanism = next(selection.mechanism for selection in group.chosen if selection.name == made.chosen)
     never = np.zeros(rows, dtype=bool)
 
     def ends(tail: Fraction) -> Ends:

@@ -11,7 +11,7 @@ from sfumato.planning.plan import GroupPlan
 from sfumato.release.intervals.forms import NEVER, EnclosedNumbers, Ends, Events
 from sfumato.release.intervals.noise_law import Integers
 
-_FAR = 10**300
+_MAX_FLOAT_VALUE = 10**300
 _OF_THE_CHOICE = Fraction(1, 5)
 """This share of what may be missed is spent on what the choice of a limit says, the rest on the noise."""
 
@@ -55,14 +55,14 @@ def _reaches(mechanism: MatchedCount, tail: Fraction) -> Ends:
     several = range(len(mechanism.limits))
     chosen = tail * _OF_THE_CHOICE if len(several) > 1 else NEVER
     below = [mechanism.noise(place).margin(1 - tail + chosen) for place in several]
-    above = [reach + mechanism.unserved(place, 1 - chosen) if chosen else reach for place, reach in enumerate(below)]
-    one, other = (np.array([float(min(end, _FAR)) for end in ends]) for ends in (below, above))
+    above = [reach + mechanism.unserved(index, 1 - chosen) if chosen else reach for index, reach in enumerate(below)]
+    one, other = (np.array([float(min(end, _MAX_FLOAT_VALUE)) for end in ends]) for ends in (below, above))
     return one, other
 
 
 def mechanism_of(group: GroupPlan, made: DistinctCountColumn) -> MatchedCount:
     """Return the mechanism that a column was made by."""
-    found = next(one.mechanism for one in group.chosen if one.name == made.chosen)
+    found = next(selection.mechanism for selection in group.chosen if selection.name == made.chosen)
     if not isinstance(found, MatchedCount):
         raise AssertionError("what is matched has a limit that was chosen")
     return found

@@ -28,7 +28,7 @@ from sfumato.planning.plan import GroupPlan
 from sfumato.release.aggregates.average import average_form, average_point
 from sfumato.release.aggregates.bounded_flow import flow_form, flow_point
 from sfumato.release.aggregates.covariance import paired_form, paired_point
-from sfumato.release.aggregates.cross_unit_count import met_form, met_point
+from sfumato.release.aggregates.cross_unit_count import cross_unit_estimate, cross_unit_form
 from sfumato.release.aggregates.distinct_count import matched_form, matched_point
 from sfumato.release.aggregates.moments import moment_form, moment_point
 from sfumato.release.aggregates.quantile import commonest_form, commonest_point, ranked_form, ranked_point
@@ -66,7 +66,7 @@ def point(made: OutputColumn, group: GroupPlan, measured: Mapping[str, Integers]
         case CovarianceColumn() | RegressionColumn() | CorrelationColumn():
             return paired_point(made, measured)
         case CrossUnitCountColumn():
-            return met_point(made, measured)
+            return cross_unit_estimate(made, measured)
         case BoundedFlowColumn():
             return flow_point(made, measured)
 
@@ -74,7 +74,7 @@ def point(made: OutputColumn, group: GroupPlan, measured: Mapping[str, Integers]
 def leaf_forms(group: GroupPlan, cells: MeasuredCells, noisy: NoisyGroup) -> dict[str, NoiseForm]:
     """Return every aggregate of a group by its name, a row per cell."""
     shown = shown_cells(noisy)
-    chosen = {one.name: np.array(noisy.column(one.name), dtype=object)[shown] for one in group.chosen}
+    chosen = {selection.name: np.array(noisy.column(selection.name), dtype=object)[shown] for selection in group.chosen}
     return {made.name: _form(group, made, cells, chosen, len(shown)) for made in group.derived}
 
 
@@ -100,6 +100,6 @@ def _form(
         case CovarianceColumn() | RegressionColumn() | CorrelationColumn():
             return paired_form(label, made, cells, rows)
         case CrossUnitCountColumn():
-            return met_form(made, group, chosen)
+            return cross_unit_form(made, group, chosen)
         case BoundedFlowColumn():
             return flow_form(group, made, chosen)

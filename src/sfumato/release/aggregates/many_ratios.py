@@ -14,7 +14,7 @@ from sfumato.release.intervals.measured_cells import MeasuredCells
 from sfumato.release.intervals.noise_law import Floats
 from sfumato.release.intervals.ratio import of_few, ratio_interval
 
-Weights = Mapping[str, Floats | float]
+NumberWeights = Mapping[str, Floats | float]
 """What each measurement counts in a sum, by its name; the same for all rows, or one number per row."""
 
 
@@ -26,7 +26,7 @@ class GroupSums:
     label: str
     rows: int
 
-    def value(self, weights: Weights) -> Floats:
+    def value(self, weights: NumberWeights) -> Floats:
         """Return a weighted sum as it was measured."""
         total = np.zeros(self.rows)
         for name, weight in weights.items():
@@ -34,7 +34,11 @@ class GroupSums:
         return total
 
     def ratios(
-        self, points: Sequence[tuple[Weights, Weights]], less: float, tail: float, reach: tuple[float, float]
+        self,
+        points: Sequence[tuple[NumberWeights, NumberWeights]],
+        less: float,
+        tail: float,
+        reach: tuple[float, float],
     ) -> Ends:
         """Return the ends of all ratios over / (under - less), each possible but for the tail, inside their reach.
 
@@ -56,11 +60,11 @@ class GroupSums:
         shape = (len(points), self.rows)
         return low.reshape(shape).min(axis=0), high.reshape(shape).max(axis=0)
 
-    def _columns(self, weights: Weights, names: Iterable[str]) -> Floats:
+    def _columns(self, weights: NumberWeights, names: Iterable[str]) -> Floats:
         return np.stack([np.broadcast_to(weights.get(name, 0.0), (self.rows,)) for name in names], axis=1)
 
 
-def added(*parts: Weights) -> Weights:
+def added(*parts: NumberWeights) -> NumberWeights:
     """Return the sum of weighted sums."""
     total: dict[str, Floats | float] = {}
     for part in parts:
@@ -69,12 +73,12 @@ def added(*parts: Weights) -> Weights:
     return total
 
 
-def times(weights: Weights, factor: Floats | float) -> Weights:
+def times(weights: NumberWeights, factor: Floats | float) -> NumberWeights:
     """Return a multiple of a weighted sum."""
     return {name: weight * factor for name, weight in weights.items()}
 
 
-def deviations(count: str, totals: tuple[str, str], products: str, means: tuple[Floats, Floats]) -> Weights:
+def deviations(count: str, totals: tuple[str, str], products: str, means: tuple[Floats, Floats]) -> NumberWeights:
     """Return the sum of (x - m)(y - n) in terms of the sums of 1, x, y and xy: Σxy - nΣx - mΣy + mn·N."""
     first, second = means
     return added({products: 1.0}, {totals[0]: -second}, {totals[1]: -first}, {count: first * second})

@@ -13,18 +13,18 @@ import numpy as np
 
 from sfumato.planning.aggregates.moments import MomentColumn
 from sfumato.release.aggregates.average import above_zero
-from sfumato.release.aggregates.many_ratios import GroupSums, Weights, added, times
+from sfumato.release.aggregates.many_ratios import GroupSums, NumberWeights, added, times
 from sfumato.release.intervals.form_algebra import sum_of
 from sfumato.release.intervals.forms import NEVER, Affine, EnclosedNumbers, Ends, Nulls, Ratio
 from sfumato.release.intervals.measured_cells import MeasuredCells
 from sfumato.release.intervals.noise_law import Floats, Integers
 
-_SKEWNESS = 3
+_SKEWNESS_POWER = 3
 _OF_EACH = Fraction(1, 20)
 """This share of what may be missed is spent on each of the count, the mean and the variance."""
 _MEANS = (0.0, 0.5, 1.0)
-_LEAST_KURTOSIS = -6.0
-"""That of two pairs of equal values."""
+_MIN_KURTOSIS = -6.0
+"""Excess kurtosis of two pairs of equal values, the smallest possible."""
 
 
 def moment_point(made: MomentColumn, measured: Mapping[str, Integers]) -> Floats:
@@ -51,7 +51,7 @@ def _of_sample(made: MomentColumn, standardised: Floats, fewest: Floats, most: F
 
     All factors fall as the number of rows grows.
     """
-    if made.order == _SKEWNESS:
+    if made.order == _SKEWNESS_POWER:
         larger, smaller = (np.sqrt(rows * (rows - 1)) / (rows - 2) for rows in (fewest, most))
         return standardised * np.where(np.sign(standardised) == side, larger, smaller)
     first, second = (fewest, most) if side > 0 else (most, fewest)
@@ -61,7 +61,7 @@ def _of_sample(made: MomentColumn, standardised: Floats, fewest: Floats, most: F
 
 def _limits(made: MomentColumn, fewest: Floats, most: Floats) -> Ends:
     """Return what the moment of a sample can be, given between which numbers of rows it has [Wilkins 1944]."""
-    if made.order == _SKEWNESS:
+    if made.order == _SKEWNESS_POWER:
         return -np.sqrt(most), np.sqrt(most)
     return -2 * (fewest - 1) / (fewest - 3), most
 
@@ -89,7 +89,7 @@ class _PowerSums:
         """
         made, rows = self.made, self.sums.rows
         if tail == NEVER:
-            return np.full(rows, -inf if made.order == _SKEWNESS else _LEAST_KURTOSIS), np.full(rows, inf)
+            return np.full(rows, -inf if made.order == _SKEWNESS_POWER else _MIN_KURTOSIS), np.full(rows, inf)
         each = tail * _OF_EACH
         fewest, most = (np.maximum(end, made.order) for end in self.under.ends(each))
         limits = _limits(made, fewest, most)
@@ -119,12 +119,12 @@ class _PowerSums:
         lowest, _, _ = self._variances(self._means(each), float(tail * (1 - 2 * _OF_EACH)))
         return (fewest <= self.made.order - 1) | (lowest <= 0) | self.under.near(tail), never
 
-    def _central(self, power: int, mean: Floats) -> Weights:
+    def _central(self, power: int, mean: Floats) -> NumberWeights:
         """Return the sum of a power of the deviations from a mean."""
         names = (self.made.count, *self.made.sums[:power])
         return {name: comb(power, at) * (-mean) ** (power - at) for at, name in enumerate(names)}
 
-    def _standardised(self, mean: Floats, variance: Floats, centre: Floats) -> Weights:
+    def _standardised(self, mean: Floats, variance: Floats, centre: Floats) -> NumberWeights:
         made = self.made
         size = above_zero(self.under.centre)
         lower, own = (self.sums.value(self._central(power, centre)) / size for power in (made.order - 1, made.order))

@@ -29,7 +29,7 @@ def ranked_form(label: str, made: QuantileColumn, measured: Mapping[str, Integer
 
     def find(tail: Fraction) -> Ends:
         further = distances_further(tail)
-        ends = [_further(made, each, further) for each in chosen]
+        ends = [_further(made, selection, further) for selection in chosen]
         low = np.array([float(made.spacing.ends(one)[0]) for one, _ in ends]) * step
         return low, np.array([float(made.spacing.ends(other)[1]) for _, other in ends]) * step
 

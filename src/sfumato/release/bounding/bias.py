@@ -67,18 +67,18 @@ def _with_selection(
     choices = {group.group.label: (group, found) for group, found in pairs if group.is_bound_selection}
     found = truncation_bias(plan, losses, tail / 2 if choices else tail)
     for group in plan.groups:
-        for one in group.measured:
-            if one.candidates is None or one.selected is None:
+        for measurement in group.measured:
+            if measurement.candidates is None or measurement.selected is None:
                 continue
-            place = group.group.label, one.name
-            selection, selected = choices[one.selection_label]
+            place = group.group.label, measurement.name
+            selection, selected = choices[measurement.selection_label]
             (amount,) = (
                 selected.numbers(ABOVE)
                 if estimated
-                else (_above_selected(one, selection, selected, tail / 2 / len(choices)),)
+                else (_above_selected(measurement, selection, selected, tail / 2 / len(choices)),)
             )
             above = BiasBounds(0, amount)
-            low, high = added_values(one)
+            low, high = added_values(measurement)
             found[place] = found[place].plus(above.times(min(low, 0))).plus(above.times(max(high, 0)))
     return found
 
@@ -112,18 +112,18 @@ def intervals_with_bias(
     """
     cut = missing(bias_tail(level))
     found: list[list[Bar | None] | None] = []
-    for place, (form, plain) in enumerate(zip(answered.forms, confidence_intervals(answered, level), strict=True)):
+    for index, (form, plain) in enumerate(zip(answered.forms, confidence_intervals(answered, level), strict=True)):
         if form is None or plain is None or isinstance(form, Truth | Opaque):
             found.append(None)
             continue
-        matched = answered.aggregate(answered.traced.items[place])
+        matched = answered.aggregate(answered.traced.items[index])
         if matched is not None and isinstance(matched[1], DistinctCountColumn):  # fewer rows hold fewer values
             found.append([bar and (bar[0], matched[1].values) for bar in plain] if drops_rows(matched[0]) else plain)
             continue
         if matched is not None and isinstance(matched[1], BoundedFlowColumn):  # nobody knows what lies beyond
             found.append([bar and (bar[0], None) for bar in plain])
             continue
-        whole = answered.interval_facts(place).kind is Kind.INTEGER
+        whole = answered.interval_facts(index).kind is Kind.INTEGER
         find = partial(_wider, form, plain, answered.tail(level), cut, whole)
         found.append(or_open(find, partial(_open, plain)))
     return found
@@ -207,9 +207,9 @@ def _can_lack(form: Number, cut: MeasurementBias) -> bool:
     """Whether contribution bounds may have cut something off."""
     sums = [form] if isinstance(form, Affine) else [form.over, form.under] if isinstance(form, Ratio) else []
     return any(
-        can_be_biased(one.cells.measured[kind], cut[one.cells.labels[kind], one.cells.measured[kind].name])
-        for one in sums
-        for kind in np.unique(one.cells.kinds[one.places]).tolist()
+        can_be_biased(total.cells.measured[kind], cut[total.cells.labels[kind], total.cells.measured[kind].name])
+        for total in sums
+        for kind in np.unique(total.cells.kinds[total.places]).tolist()
     )
 
 
@@ -252,5 +252,5 @@ def _kind_widths(form: Affine, kind: int, cut: MeasurementBias) -> tuple[Floats,
     excess, lack = float(bounds.excess), float(bounds.lack)
     with np.errstate(invalid="ignore", over="ignore"):
         products = (positive * excess, negative * lack, positive * lack, negative * excess)
-    first, second, third, fourth = (np.nan_to_num(one, nan=0.0, posinf=inf) for one in products)
+    first, second, third, fourth = (np.nan_to_num(product, nan=0.0, posinf=inf) for product in products)
     return first, second, third, fourth

@@ -28,11 +28,11 @@ Marks = Sequence[Sequence[bool] | None]
 def marked_values(answered: EvaluatedAnswer, level: Fraction, cut: MeasurementBias) -> Marks:
     """Return which values are marked, given what may have been cut off of every measurement."""
     found: list[Sequence[bool] | None] = []
-    for place, bars in enumerate(confidence_intervals(answered, level)):
+    for index, bars in enumerate(confidence_intervals(answered, level)):
         if bars is None:
             found.append(None)
             continue
-        find = partial(_marked, answered, place, level, cut, bars)
+        find = partial(_marked, answered, index, level, cut, bars)
         found.append(or_open(find, partial(_all_marked, bars)))
     return found
 

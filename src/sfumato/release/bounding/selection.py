@@ -106,14 +106,14 @@ def select_bound(people: Sequence[int], one: PlannedMeasurement, plan: Plan) -> 
     rows = float(counts @ thresholds)
     admitted = credible
     for group in plan.groups:
-        if any((group.group.label, each.name) in noise for each in group.measured):
+        if any((group.group.label, measurement.name) in noise for measurement in group.measured):
             admitted = admitted & _shows_groups(group, rows, thresholds)
         alone = np.where(admitted, thresholds * per_unit + missing, inf)
         cells = _shown_cells(group, rows, float(thresholds[np.argmin(alone)]))
-        for each in group.measured:
-            if (group.group.label, each.name) in noise:
-                means = each.candidates is not None and each.candidates.only_averages
-                bias += (1 / _AVERAGE_BIAS_DIVISOR if means else _bias_share(group, each, plan)) / cells
+        for measurement in group.measured:
+            if (group.group.label, measurement.name) in noise:
+                means = measurement.candidates is not None and measurement.candidates.only_averages
+                bias += (1 / _AVERAGE_BIAS_DIVISOR if means else _bias_share(group, measurement, plan)) / cells
                 tables = tables and bool(group.group.keys)
     place = int(np.argmin(np.where(admitted, thresholds * per_unit + missing * bias, inf)))
     believed = found.median if tables else found.median * credible
@@ -171,14 +171,17 @@ def has_tail_correction(group: GroupPlan, one: PlannedMeasurement, plan: Plan) -
     ):
         return False
     return all(
-        (margin.label, margin.name) != (group.group.label, one.name) for each in plan.tables for margin in each.margins
+        (margin.label, margin.name) != (group.group.label, one.name)
+        for table in plan.tables
+        for margin in table.margins
     )
 
 
 def is_completed_apart(made: AverageColumn, measured: Sequence[PlannedMeasurement]) -> bool:
     """Whether the sum of an average is clipped, so that sum and count lose other rows, and each is completed alone."""
     return any(
-        one.name == made.total and one.candidates is not None and not one.candidates.bounds_rows for one in measured
+        measurement.name == made.total and measurement.candidates is not None and not measurement.candidates.bounds_rows
+        for measurement in measured
     )
 
 
@@ -192,29 +195,29 @@ def tail_corrections(plan: Plan, groups: Sequence[NoisyGroup]) -> dict[Place, tu
     }
     found: dict[Place, tuple[int, ...]] = {}
     for group, noisy in zip(plan.groups, groups, strict=True):
-        for one in group.measured:
-            if one.candidates is None or not has_tail_correction(group, one, plan):
+        for measurement in group.measured:
+            if measurement.candidates is None or not has_tail_correction(group, measurement, plan):
                 continue
-            choice = choices[one.selection_label]
+            choice = choices[measurement.selection_label]
             (above,), (below,) = choice.numbers(ABOVE), choice.numbers(BELOW)
-            values = noisy.numbers(one.name)
+            values = noisy.numbers(measurement.name)
             shares = [min(max(value, 0), below) for value in values] if group.group.keys else [below] * len(values)
-            found[group.group.label, one.name] = tuple(above * share // below for share in shares)
+            found[group.group.label, measurement.name] = tuple(above * share // below for share in shares)
     return found
 
 
 def _noise(one: PlannedMeasurement, plan: Plan) -> dict[Place, float]:
     """Return for all that is measured at a bound its noise per unit of the bound; of margins, after they agree."""
     found = {
-        (group.group.label, each.name): _per_unit(each)
+        (group.group.label, measurement.name): _per_unit(measurement)
         for group in plan.groups
-        for each in group.measured
-        if not group.is_bound_selection and each.selection_label == one.selection_label
+        for measurement in group.measured
+        if not group.is_bound_selection and measurement.selection_label == one.selection_label
     }
     for table in plan.tables:
         places = [(margin.label, margin.name) for margin in table.margins]
-        if all(place in found for place in places):
-            shares = [1 / found[place] for place in places]
+        if all(index in found for index in places):
+            shares = [1 / found[index] for index in places]
             agreed = [sqrt(mean_variance(table, margin, shares)) for margin in table.margins]
             found |= dict(zip(places, agreed, strict=True))
     return found

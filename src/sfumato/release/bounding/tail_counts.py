@@ -70,11 +70,11 @@ def estimate_tail_counts(people: Floats, amounts: Floats, scale: float) -> TailC
         before.append(ways[step].moved(_whole(before[-1] * weights)) @ _going_on())
     behind = np.ones_like(before[0])
     means, medians = np.zeros(len(people)), np.zeros(len(people))
-    for place in reversed(range(len(people))):
-        if place < len(steps):
-            behind = _whole(ways[steps[place]].back((behind * likely[place + 1]) @ _going_on().T))
-        chances = _whole((before[place] * likely[place] * behind).sum(axis=1))
-        means[place], medians[place] = chances @ numbers, _median(chances, powers)
+    for index in reversed(range(len(people))):
+        if index < len(steps):
+            behind = _whole(ways[steps[index]].back((behind * likely[index + 1]) @ _going_on().T))
+        chances = _whole((before[index] * likely[index] * behind).sum(axis=1))
+        means[index], medians[index] = chances @ numbers, _median(chances, powers)
     # what the noise cannot explain is believed as it is, whatever is usual
     counted = np.cumsum(people[::-1])[::-1]
     apart = scale * _reach(len(people), _CLAMP_PROBABILITY)
@@ -116,7 +116,7 @@ def _highest(counted: Floats, amounts: tuple[float, ...], sure: int, chance: flo
 def _reach_above(amounts: tuple[float, ...], sure: int, chance: float) -> Floats:
     """Return how far the noise of all people from each bound on reaches, by what the bound is beside the sure one."""
     ratios = (amounts[sure] / max(amount, amounts[sure]) for amount in amounts)
-    found = [_reach(len(amounts), min(chance / 2, chance * ratio))[place] for place, ratio in enumerate(ratios)]
+    found = [_reach(len(amounts), min(chance / 2, chance * ratio))[index] for index, ratio in enumerate(ratios)]
     return np.array(found)
 
 
@@ -213,10 +213,10 @@ def _beginning() -> Floats:
 def _mixed(shares: dict[int, float], size: int) -> Matrix:
     found: npt.NDArray[Any] = np.full((size, size), _ANY_FALL_PROBABILITY / size)
     found[:, 0] += _NO_FALL_PROBABILITY
-    for place in range(size):
+    for index in range(size):
         for steps, share in shares.items():
-            least = min(place, 1)  # nothing falls to no fall at all by small steps
-            found[place, min(max(place + steps, least), size - 1)] += (
+            least = min(index, 1)  # nothing falls to no fall at all by small steps
+            found[index, min(max(index + steps, least), size - 1)] += (
                 1 - _ANY_FALL_PROBABILITY - _NO_FALL_PROBABILITY
             ) * share
     found[0] = (1 - _RESTART_PROBABILITY) * found[0] + _RESTART_PROBABILITY / size

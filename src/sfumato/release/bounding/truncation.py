@@ -38,7 +38,8 @@ def has_published(plan: Plan, noisy: NoisyResult) -> bool:
     """Whether numbers were published by a plan: of each group all of its coordinates, or none."""
     pairs = zip(plan.groups, noisy.groups, strict=True)
     return all(
-        {name for name, _ in found.columns} in (set(), {one.name for one in group.measured}) for group, found in pairs
+        {name for name, _ in found.columns} in (set(), {measurement.name for measurement in group.measured})
+        for group, found in pairs
     )
 
 

@@ -12,14 +12,14 @@ from sfumato.language.scalar import MAX_EXP_ARGUMENT, ListedResults, LogarithmCu
 from sfumato.release.intervals.forms import Ends, Nulls
 from sfumato.release.intervals.noise_law import Floats
 
-_ERROR = 1e-11
-"""More than a power of integers is off, of its size: proofs/curves.md."""
+_POWER_RELATIVE_ERROR = 1e-11
+"""Bound of the relative error of a power of integers: proofs/curves.md."""
 
 
 def _around(low: Floats, high: Floats, grain: Fraction) -> Ends:
     """Return the ends of a curve in steps of its grain: one step and a little outwards, as far as curves are off."""
     low, high = low / float(grain), high / float(grain)
-    off = [1 + np.where(np.isfinite(end), np.abs(end), 0) * _ERROR for end in (low, high)]
+    off = [1 + np.where(np.isfinite(end), np.abs(end), 0) * _POWER_RELATIVE_ERROR for end in (low, high)]
     return low - off[0], high + off[1]
 
 

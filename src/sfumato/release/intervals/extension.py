@@ -31,8 +31,8 @@ from sfumato.release.intervals.noise_law import Floats
 from sfumato.release.intervals.ratio import Flags
 
 Rule = Callable[[Scalar, Sequence[Ends]], Ends]
-_FAR = 1 << 62
-"""Facts that reach farther bound nothing."""
+_MAX_FACT_STEPS = 1 << 62
+"""Facts with larger ends are taken as no bound, in grid steps."""
 
 
 def boxed(scalar: Scalar, arguments: Sequence[NoiseForm], rows: int) -> NoiseForm:
@@ -81,8 +81,8 @@ def within(ends: Ends, facts: Facts) -> Ends:
     """Return the part of the ends that the facts of a value allow."""
     if facts.kind is not Kind.INTEGER:
         return ends
-    low = float(facts.low) if facts.declared_low and abs(facts.low) < _FAR else -np.inf
-    high = float(facts.high) if facts.declared_high and abs(facts.high) < _FAR else np.inf
+    low = float(facts.low) if facts.declared_low and abs(facts.low) < _MAX_FACT_STEPS else -np.inf
+    high = float(facts.high) if facts.declared_high and abs(facts.high) < _MAX_FACT_STEPS else np.inf
     return np.clip(ends[0], low, high), np.clip(ends[1], low, high)
 
 
@@ -384,9 +384,9 @@ def _truth(scalar: Scalar, arguments: Sequence[NoiseForm], rows: int) -> NoiseFo
             any(form.has_no_interval for form in truths),
         )
     numbers = as_numbers(arguments)
-    if numbers is None or scalar.operator not in _COMPARED:
+    if numbers is None or scalar.operator not in _COMPARISONS:
         return undecided(rows)
-    compare = _COMPARED[scalar.operator]
+    compare = _COMPARISONS[scalar.operator]
 
     def states(tail: Fraction) -> States:
         maybe, surely = _either([number.nulls(tail) for number in numbers], rows)
@@ -419,14 +419,14 @@ def decided(values: Sequence[bool | None]) -> Truth:
 
 def _and(states: Sequence[States]) -> States:
     return States(
-        reduce(np.logical_and, [one.true for one in states]),
-        reduce(np.logical_or, [one.false for one in states]),
-        reduce(np.logical_or, [one.null for one in states]),
+        reduce(np.logical_and, [state.true for state in states]),
+        reduce(np.logical_or, [state.false for state in states]),
+        reduce(np.logical_or, [state.null for state in states]),
     )
 
 
 def _or(states: Sequence[States]) -> States:
-    return _not([_and([_not([one]) for one in states])])
+    return _not([_and([_not([state]) for state in states])])
 
 
 def _not(states: Sequence[States]) -> States:
@@ -449,7 +449,7 @@ def _equal(one: Ends, *others: Ends) -> tuple[Flags, Flags]:
     return true, false
 
 
-_COMPARED: dict[Operator, Callable[..., tuple[Flags, Flags]]] = {
+_COMPARISONS: dict[Operator, Callable[..., tuple[Flags, Flags]]] = {
     Operator.LESS: lambda one, other: (one[0] < other[1], one[1] >= other[0]),
     Operator.AT_MOST: lambda one, other: (one[0] <= other[1], one[1] > other[0]),
     Operator.EQUAL: _equal,

@@ -19,16 +19,16 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[Any]
 """int64 where the numbers fit, else Python integers."""
 
-_WIDEST = 1e70
-"""Noise beyond this is beyond everything that is counted; its fourth power still is a number."""
-_NEARLY_ONE = 1 - 1e-9
-_SMALLEST, _TINY = 1e-300, 1e-140
-_NEGLIGIBLE = 1e-4
-"""A Laplace part smaller than this beside a normal one changes no digit that is shown."""
-_FEW = 3.0
-"""A normal law narrower than this is summed up integer by integer."""
-_SHARP = 3.0
-"""The excess of a Laplace law; no sum of Laplace and normal laws has more."""
+_MAX_SIGMA = 1e70
+"""Maximum deviation of noise; it exceeds every count, and its fourth power is still a float."""
+_MAX_SCALE_RATIO = 1 - 1e-9
+_MIN_PROBABILITY, _MIN_VARIANCE = 1e-300, 1e-140
+_NEGLIGIBLE_RATIO = 1e-4
+"""Ratio of a Laplace part to a normal one below which no printed digit changes."""
+_MIN_NORMAL_SCALE = 3.0
+"""Scale of a normal law below which it is summed integer by integer."""
+_LAPLACE_EXCESS_RATIO = 3.0
+"""Excess kurtosis of a Laplace law; no sum of Laplace and normal laws has more."""
 _GRIDS = (25, 0.1, 300.0, 0.1, 16.0)
 """Laws of this many excesses, integrated in these steps so far, at deviations in these steps so far."""
 
@@ -59,7 +59,7 @@ class Law:
         if self.laplace:
             x, rest = np.exp(-1 / self.scale), -np.expm1(-1 / self.scale)
             return float(2 * x / rest**2), float(2 * x * (1 + 4 * x + x**2) / rest**4)
-        if self.scale > _FEW:
+        if self.scale > _MIN_NORMAL_SCALE:
             return self.scale**2, 0.0
         integers = np.arange(-40, 41).astype(np.float64)
         weights = np.exp(-((integers / self.scale) ** 2) / 2)
@@ -71,9 +71,9 @@ def law_of(mechanism: Laplace | Gaussian) -> Law:
     """Return the real law beside a mechanism's noise."""
     match mechanism:
         case Laplace(_, scale, _):
-            return Law(True, min(float(scale), _WIDEST))
+            return Law(True, min(float(scale), _MAX_SIGMA))
         case Gaussian(_, sigma_squared, _):
-            return Law(False, min(float(sigma_squared), _WIDEST**2) ** 0.5)
+            return Law(False, min(float(sigma_squared), _MAX_SIGMA**2) ** 0.5)
 
 
 def moments_of(mechanism: Laplace | Gaussian | MaxNormPart) -> tuple[float, float, float]:
@@ -92,7 +92,7 @@ def moments_of(mechanism: Laplace | Gaussian | MaxNormPart) -> tuple[float, floa
 def tail_of_two(reach: Floats, one: Law, other: Law, weights: tuple[Floats, Floats]) -> Floats:
     """Return P[|v · X + w · Y| > reach] for independent real X and Y of the two laws, with v, w >= 0."""
     first, second = (
-        np.maximum(weight * law.scale, _SMALLEST) for weight, law in zip(weights, (one, other), strict=True)
+        np.maximum(weight * law.scale, _MIN_PROBABILITY) for weight, law in zip(weights, (one, other), strict=True)
     )
     if one.laplace and other.laplace:
         return _two_laplaces(reach, first, second)
@@ -108,7 +108,7 @@ def tail_of_two(reach: Floats, one: Law, other: Law, weights: tuple[Floats, Floa
 def _two_laplaces(reach: Floats, one: Floats, other: Floats) -> Floats:
     """(a² e^(-t/a) - b² e^(-t/b)) / (a² - b²), written so that nothing cancels where a is near b."""
     large = np.maximum(one, other)
-    ratio = np.clip(np.minimum(one, other) / large, _SMALLEST, _NEARLY_ONE)
+    ratio = np.clip(np.minimum(one, other) / large, _MIN_PROBABILITY, _MAX_SCALE_RATIO)
     with np.errstate(over="ignore"):
         further = reach / large * (1 / ratio - 1)
     squared = 2 * np.log(ratio)
@@ -118,8 +118,8 @@ def _two_laplaces(reach: Floats, one: Floats, other: Floats) -> Floats:
 def _laplace_and_normal(reach: Floats, scale: Floats, deviation: Floats) -> Floats:
     from scipy.special import erfc, log_ndtr
 
-    scale = np.maximum(scale, deviation * _NEGLIGIBLE)
-    deviation = np.maximum(deviation, scale * _NEGLIGIBLE)
+    scale = np.maximum(scale, deviation * _NEGLIGIBLE_RATIO)
+    deviation = np.maximum(deviation, scale * _NEGLIGIBLE_RATIO)
     bend, place = deviation / scale, reach / deviation
     rising = np.exp(bend**2 / 2 - reach / scale + log_ndtr(place - bend))
     falling = np.exp(bend**2 / 2 + reach / scale + log_ndtr(-place - bend))
@@ -135,8 +135,10 @@ def quantile_of_sum(variance: Floats, fourth: Floats, largest: Floats, tail: flo
     """
     with np.errstate(over="ignore", invalid="ignore"):  # noise beyond every number: its excess does not matter
         blurred = variance + largest**2 / 12
-        excess = np.clip((fourth - largest**4 / 120) / np.maximum(blurred, _TINY) ** 2, 0, _SHARP)
-    excess = np.nan_to_num(excess, nan=_SHARP)
+        excess = np.clip(
+            (fourth - largest**4 / 120) / np.maximum(blurred, _MIN_VARIANCE) ** 2, 0, _LAPLACE_EXCESS_RATIO
+        )
+    excess = np.nan_to_num(excess, nan=_LAPLACE_EXCESS_RATIO)
     return np.asarray(largest / 2 + np.sqrt(blurred) * np.interp(excess, *_quantiles(_safer(tail))))
 
 
@@ -168,12 +170,12 @@ def _quantiles(tail: float) -> tuple[Floats, Floats]:
 def _tails() -> tuple[Floats, Floats, Floats]:
     """Return excesses, deviations, and the logarithm of P[|S| > deviation], by inverting characteristic functions."""
     count, step, far, apart, farthest = _GRIDS
-    excesses, places = np.linspace(0, _SHARP, count), np.arange(0, farthest, apart)
+    excesses, places = np.linspace(0, _LAPLACE_EXCESS_RATIO, count), np.arange(0, farthest, apart)
     nodes = (np.arange(int(far / step)) + 0.5) * step
     shapes = 3 / excesses[1:, None]
     functions = np.vstack([np.exp(-(nodes**2) / 2), np.exp(-shapes * np.log1p(nodes**2 / (2 * shapes)))])
     inside = 2 / np.pi * step * (functions @ (np.sin(np.outer(nodes, places)) / nodes[:, None]))
-    return excesses, places, np.log(np.maximum(1 - inside, _SMALLEST))
+    return excesses, places, np.log(np.maximum(1 - inside, _MIN_PROBABILITY))
 
 
 def _rounding(scale: float) -> float:

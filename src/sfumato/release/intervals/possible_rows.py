@@ -19,7 +19,7 @@ from sfumato.release.intervals.measured_cells import MeasuredCells
 from sfumato.release.intervals.row_forms import FormTable, JoinedForms, exact_form
 from sfumato.release.intervals.tracing import PossibleFlow, written_out
 
-Columns = tuple[dict[str, Sequence[EngineValue]], dict[str, NoiseForm]]
+RowColumns = tuple[dict[str, Sequence[EngineValue]], dict[str, NoiseForm]]
 """Exact columns as an engine keeps them, and the forms of the others."""
 
 
@@ -52,7 +52,7 @@ class PossibleRows:
         written = self.inlined(scalar)
         return unknown_form(scalar.facts, self.joined.rows) if written is None else self.joined.forms([written])[0]
 
-    def columns(self, named: Sequence[tuple[str, str, Facts]]) -> Columns:
+    def columns(self, named: Sequence[tuple[str, str, Facts]]) -> RowColumns:
         """Return the columns of the flow."""
         exact: dict[str, Sequence[EngineValue]] = {}
         forms: dict[str, NoiseForm] = {}
@@ -131,7 +131,9 @@ def _together(rows: PossibleRows) -> Truth:
         return States(true, ~surely, np.zeros_like(true))
 
     return Truth(
-        merged([one.events for one in rows.conditions]), states, any(one.has_no_interval for one in rows.conditions)
+        merged([condition.events for condition in rows.conditions]),
+        states,
+        any(condition.has_no_interval for condition in rows.conditions),
     )
 
 

@@ -56,8 +56,8 @@ from sfumato.release.intervals.window_forms import window_form
 from sfumato.release.marginal_consistency import shown_cells
 from sfumato.release.noisy import NoisyResult
 
-_MOST_ROWS = 250_000
-"""Below an aggregate so many rows are looked at, one by one."""
+_MAX_ROWS = 250_000
+"""Maximum rows below an aggregate that are evaluated one by one."""
 SPREAD = frozenset({Type.INTEGER, Type.DECIMAL, Type.DATE, Type.TIMESTAMP, Type.INTERVAL})
 """The types whose values have bars."""
 
@@ -154,7 +154,7 @@ class Layers:
     def _table(self, given: InputNode, computed: Sequence[Computed]) -> FormTable:
         if given.rows is not None:
             names = [name for name, _ in given.columns]
-            exact = {name: [row[place] for row in given.rows] for place, name in enumerate(names)}
+            exact = {name: [row[index] for row in given.rows] for index, name in enumerate(names)}
             return FormTable(len(given.rows), exact, {})
         match _named(computed, given.label):
             case None:
@@ -173,7 +173,7 @@ class Layers:
         group, found = self.plan.groups[place], self.noisy.groups[place]
         shown = [found.keys[cell] for cell in shown_cells(found)]
         exact = {key.name: [visible_key(cells[at]) for cells in shown] for at, key in enumerate(group.group.keys)}
-        forms, measured = leaf_forms(group, self.cells, found), frozenset(one.name for one in group.derived)
+        forms, measured = leaf_forms(group, self.cells, found), frozenset(output.name for output in group.derived)
         return FormTable(len(shown), exact, forms, measured=measured)
 
     def _loosened(self, flow: RelNode) -> "PossibleRows | None":
@@ -237,7 +237,7 @@ class Layers:
         exact, forms = found.columns(outputs(marked.left))
         used = set() if marked.condition is None else columns_read(marked.condition)
         mine = {name for label, name, _ in outputs(marked.left) if (label, name) in used}
-        theirs = [column(*one) for one in outputs(marked.right) if one[:2] in used]
+        theirs = [column(*output) for output in outputs(marked.right) if output[:2] in used]
         if mine <= set(exact) and self._settled(marked.right, other, theirs):
             exact[FOUND] = self._found(marked, {name: exact[name] for name in sorted(mine)}, found.joined.rows)
         else:
@@ -301,7 +301,7 @@ class Layers:
             ((label, table),) = tables.items()
             return JoinedForms(tables, {label: np.arange(table.rows)}, table.rows, self.evaluate, self.cells)
         given = _exact_tables(loose, tables)
-        if self._count(loose.flow.source, given) > _MOST_ROWS:
+        if self._count(loose.flow.source, given) > _MAX_ROWS:
             return None
         found = self.evaluate(loose.flow, given)
         places = {

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from sfumato.release.intervals.noise_law import Floats, Law, quantile_of_sum, tail_of_two
 
-Pair = tuple[Floats, Floats]
+FloatPair = tuple[Floats, Floats]
 Indices = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Possible = Callable[[Floats, Floats], Flags]
@@ -63,7 +63,7 @@ def of_two(over: Floats, under: Floats, laws: tuple[Law, Law], weights: tuple[Fl
     return possible
 
 
-def of_pair(over: Floats, under: Floats, scales: tuple[float, float], weights: Pair, tail: float) -> Possible:
+def of_pair(over: Floats, under: Floats, scales: tuple[float, float], weights: FloatPair, tail: float) -> Possible:
     """Return what is possible where A and B are sums of the same two noisy integers, which share their noise.
 
     Its real law is that of two independent Laplace laws, turned: proofs/max_norm.md.
@@ -79,7 +79,7 @@ def of_pair(over: Floats, under: Floats, scales: tuple[float, float], weights: P
     return possible
 
 
-def of_reaches(over: Floats, under: Floats, reaches: tuple[float, float], weights: Pair) -> Possible:
+def of_reaches(over: Floats, under: Floats, reaches: tuple[float, float], weights: FloatPair) -> Possible:
     """Return what is possible where each of two noisy integers is within its reach, whatever their law together."""
 
     def possible(p: Floats, q: Floats) -> Flags:
@@ -90,7 +90,7 @@ def of_reaches(over: Floats, under: Floats, reaches: tuple[float, float], weight
 
 
 def of_few(
-    over: Floats, under: Floats, moments: tuple[Floats, Floats, Floats], draws: Indices, weights: Pair, tail: float
+    over: Floats, under: Floats, moments: tuple[Floats, Floats, Floats], draws: Indices, weights: FloatPair, tail: float
 ) -> Possible:
     """Return what is possible where A and B are sums of a few noisy integers, a column for each.
 
@@ -99,10 +99,10 @@ def of_few(
     # a row for each integer: adding up rows is several times as fast as adding up along them
     first, second, variances, fourths, shared = (np.ascontiguousarray(part.T) for part in (*weights, *moments))
     same = [
-        (one, other, alike)
+        (index, other, alike)
         for other in range(draws.shape[1])
-        for one in range(other)
-        if (alike := (draws[:, one] == draws[:, other]) & (draws[:, one] >= 0)).any()
+        for index in range(other)
+        if (alike := (draws[:, index] == draws[:, other]) & (draws[:, index] >= 0)).any()
     ]
 
     def possible(p: Floats, q: Floats) -> Flags:

@@ -17,7 +17,7 @@ from sfumato.release.intervals.extension import boxed, decided, finished_quotien
 from sfumato.release.intervals.form_algebra import added, chosen, divided, gathered, missed, multiplied
 from sfumato.release.intervals.forms import Affine, EnclosedNumbers, Ends, Exact, NoiseForm, Opaque, Ratio, Truth
 from sfumato.release.intervals.measured_cells import Indices, MeasuredCells
-from sfumato.release.intervals.tracing import Origins, written_out
+from sfumato.release.intervals.tracing import ColumnScalars, written_out
 
 Evaluate = Callable[[RelNode, Mapping[str, Mapping[str, Values]]], list[list[Any]]]
 """What runs a flow over given tables and returns its columns: `engines.after_noise.evaluate`."""
@@ -101,28 +101,28 @@ class JoinedForms:
 
     def _computed(self, scalars: Sequence[Scalar]) -> list[NoiseForm]:
         values = self.exact_columns(scalars)
-        return [exact_form(one, scalar.facts, self.rows) for one, scalar in zip(values, scalars, strict=True)]
+        return [exact_form(value, scalar.facts, self.rows) for value, scalar in zip(values, scalars, strict=True)]
 
     def exact_columns(self, scalars: Sequence[Scalar]) -> list[Sequence[EngineValue]]:
         """Return scalars without noise; the engine computes all that are more than a column or a literal."""
         values: dict[int, Sequence[EngineValue]] = {}
         waiting = []
-        for place, scalar in enumerate(scalars):
+        for index, scalar in enumerate(scalars):
             if scalar.operator is Operator.CONSTANT and not isinstance(scalar.constant, tuple):
-                values[place] = [scalar.constant] * self.rows
+                values[index] = [scalar.constant] * self.rows
             elif scalar.operator is Operator.COLUMN:
-                values[place] = self.exact_values(*next(iter(columns_read(scalar))))
+                values[index] = self.exact_values(*next(iter(columns_read(scalar))))
             else:
-                waiting.append(place)
+                waiting.append(index)
         if waiting and self.rows:
             values |= dict(zip(waiting, self._evaluated([scalars[place] for place in waiting]), strict=True))
-        return [values.get(place, ()) for place in range(len(scalars))]
+        return [values.get(index, ()) for index in range(len(scalars))]
 
     def _evaluated(self, scalars: Sequence[Scalar]) -> list[list[EngineValue]]:
         used = sorted(set().union(*(columns_read(scalar) for scalar in scalars)))
         facts = {name: part.facts for scalar in scalars for part in _columns_of(scalar) for name in columns_read(part)}
         names = {name: str(number) for number, name in enumerate(used)}
-        origins: Origins = {name: column(_FLAT, names[name], facts[name]) for name in used}
+        origins: ColumnScalars = {name: column(_FLAT, names[name], facts[name]) for name in used}
         place = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, high=self.rows)
         given = InputNode(_FLAT, (*((names[name], facts[name]) for name in used), ("row", place)), None)
         table: dict[str, Values] = {names[name]: self.exact_values(*name) for name in used}
@@ -188,11 +188,11 @@ class JoinedForms:
     def _case(self, arguments: list[NoiseForm]) -> NoiseForm | None:
         """Return a choice that has no noise between sums."""
         choices = np.full(self.rows, len(arguments) // 2)
-        for place in range(len(arguments) // 2 - 1, -1, -1):
-            condition = arguments[2 * place]
+        for index in range(len(arguments) // 2 - 1, -1, -1):
+            condition = arguments[2 * index]
             if not isinstance(condition, Truth):
                 return None
-            choices = np.where(condition.states(Fraction(1)).true, place, choices)
+            choices = np.where(condition.states(Fraction(1)).true, index, choices)
         return chosen([*arguments[1:-1:2], arguments[-1]], choices, self.cells)
 
 
@@ -260,8 +260,8 @@ def _unchanged(scalar: Scalar, arguments: list[NoiseForm]) -> NoiseForm | None:
     if any(isinstance(form, Ratio) for form in arguments) and len(arguments) > 1:
         return None  # where one is NULL, the other counts
     largest = scalar.operator is Operator.GREATEST
-    for place, (low, high) in enumerate(known):
-        others = [reach for at, reach in enumerate(known) if at != place]
+    for index, (low, high) in enumerate(known):
+        others = [reach for at, reach in enumerate(known) if at != index]
         if all(bool(((low >= other[1]) if largest else (high <= other[0])).all()) for other in others):
-            return arguments[place]
+            return arguments[index]
     return None

@@ -33,8 +33,8 @@ from sfumato.query.types import Type
 
 _MAX_EXPRESSION_NODES = 2_000
 """An expression that has more parts than this, with what it refers to written out, gets no interval."""
-_MOST_PAIRS = 1_000_000
-"""Rows of a join whose condition is noisy are all looked at, up to so many."""
+_MAX_JOINED_PAIRS = 1_000_000
+"""Maximum row pairs of a join with a noisy condition; all of them are evaluated."""
 _SHOWN_NUMBERS = frozenset({Operator.NUMBER_TEXT, Operator.REAL_TEXT})
 _PLACE = Facts(Type.INTEGER, Kind.INTEGER, high=1 << 62)
 
@@ -42,7 +42,7 @@ Extended = WindowNode | MarkJoinNode | UnionAllNode
 """Tables whose rows are those of the tables below, with columns that other rows decide."""
 Computed = AggregateNode | Extended
 """Tables that are computed from other tables. All their columns have one label."""
-Origins = Mapping[tuple[str, str], Scalar | None]
+ColumnScalars = Mapping[tuple[str, str], Scalar | None]
 """What each column is, in terms of the given tables' columns; None where it would be too large to write out."""
 
 
@@ -78,7 +78,7 @@ class PossibleFlow:
     flow: ProjectNode
     """The numbers of the tables' rows, one column for each."""
     tables: tuple[InputNode, ...]
-    origins: "Origins"
+    origins: "ColumnScalars"
     doubts: tuple[Scalar | None, ...]
     """The noisy conditions under which a row is there; None is one of which nothing is known."""
 
@@ -102,7 +102,7 @@ class _Step:
 
     flow: RelNode
     places: tuple[Scalar, ...]
-    origins: Origins
+    origins: ColumnScalars
     tables: tuple[InputNode, ...]
     conditions: tuple[Scalar | None, ...]
     order: tuple[Scalar | None, ...] = ()
@@ -121,7 +121,7 @@ def trace(outcome: ProjectNode) -> Traced:
     step = _traced(cut, number, None)
     if not any(isinstance(node, SortNode | LimitNode) for node in everything):
         step = replace(step, flow=SortNode(step.flow, _by_place(step)))  # without an order, that of the keys
-    marks = tuple(Item(f"{number}{place}", scalar) for place, scalar in enumerate(step.places))
+    marks = tuple(Item(f"{number}{index}", scalar) for index, scalar in enumerate(step.places))
     flow = ProjectNode(step.flow, outcome.label, (*outcome.items, *marks))
     items = tuple(_number_of(written_out(item.scalar, step.origins)) for item in outcome.items)
     return Traced(flow, items, step.tables, computed, step.conditions, step.met)
@@ -133,7 +133,7 @@ def follow(table: Extended) -> Followed:
     cuts = [_cut(side) for side in sides]
     number = _unused(tuple(node for side in (table, *sides) for node in nodes(side)))
     steps = [_traced(cut, number, None) for cut, _ in cuts]
-    places = [place for step in steps for place in step.places]
+    places = [index for step in steps for index in step.places]
     names = [f"{number}{at}" for at in range(len(places))]
     if isinstance(table, UnionAllNode):
         shown = [
@@ -180,7 +180,7 @@ def possible_rows(flow: RelNode, noise: Noise) -> PossibleFlow | None:
     step = _traced(cut, number, noise)
     if step.lost:
         return None
-    marks = tuple(Item(f"{number}{place}", scalar) for place, scalar in enumerate(step.places))
+    marks = tuple(Item(f"{number}{index}", scalar) for index, scalar in enumerate(step.places))
     return PossibleFlow(ProjectNode(step.flow, "rows", marks), step.tables, step.origins, step.doubts)
 
 
@@ -202,7 +202,7 @@ def place_name(given: InputNode) -> str:
     return given.columns[-1][0]
 
 
-def written_out(scalar: Scalar, origins: Origins) -> Scalar | None:
+def written_out(scalar: Scalar, origins: ColumnScalars) -> Scalar | None:
     """Return a scalar in terms of what its columns are; None if that is too large."""
     if scalar.operator is Operator.COLUMN:
         return next((origins[name] for name in columns_read(scalar)), None)
@@ -228,7 +228,7 @@ def _traced(flow: RelNode, number: str, noise: Noise | None) -> _Step:
             return _paired(flow, _traced(left, number, noise), _traced(right, number, noise), noise)
         case ProjectNode(source, label, items):
             step = _traced(source, number, noise)
-            marks = tuple(Item(f"{number}{place}", scalar) for place, scalar in enumerate(step.places))
+            marks = tuple(Item(f"{number}{index}", scalar) for index, scalar in enumerate(step.places))
             shown = {(label, item.name): written_out(item.scalar, step.origins) for item in items}
             kept = tuple(item for item in items if noise is None or not noise.noisy(shown[label, item.name]))
             places = tuple(column(label, mark.name, _PLACE) for mark in marks)
@@ -250,8 +250,8 @@ def _numbered(given: InputNode, number: str, noise: Noise | None) -> _Step:
     kept = tuple((name, facts) for name, facts in known if noise is None or not noise.noisy(origins[label, name]))
     rows = given.rows
     if rows is not None:
-        shown = [place for place, pair in enumerate(known) if pair in kept]
-        rows = tuple((*(row[place] for place in shown), at) for at, row in enumerate(rows))
+        shown = [index for index, pair in enumerate(known) if pair in kept]
+        rows = tuple((*(row[index] for index in shown), at) for at, row in enumerate(rows))
     table = replace(given, columns=(*kept, (number, _PLACE)), rows=rows)
     return _Step(table, (column(label, number, _PLACE),), origins, (table,), ())
 
@@ -271,7 +271,7 @@ def _paired(pair: JoinNode, left: _Step, right: _Step, noise: Noise | None) -> _
         if pair.kind is JoinKind.FULL:
             shaky = shaky or bool(left.doubts) or any(table.label in unsure for table in left.tables)
         # a row that may have met none would be there twice; and nobody waits for all pairs of large tables
-        lost = lost or (pair.kind is not JoinKind.INNER and shaky) or (bool(doubts) and rows > _MOST_PAIRS)
+        lost = lost or (pair.kind is not JoinKind.INNER and shaky) or (bool(doubts) and rows > _MAX_JOINED_PAIRS)
     return _Step(
         replace(pair, left=left.flow, right=right.flow, condition=_all(kept)),
         left.places + right.places,
@@ -321,7 +321,7 @@ def _all(conditions: list[Scalar]) -> Scalar | None:
 
 def _by_place(step: _Step) -> tuple[tuple[Scalar, bool, bool], ...]:
     """Return the order of the cells: equal rows come in it too, so that the same release is always the same."""
-    return tuple((place, False, False) for place in step.places)
+    return tuple((index, False, False) for index in step.places)
 
 
 def _size(scalar: Scalar) -> int:

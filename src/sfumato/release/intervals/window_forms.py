@@ -35,15 +35,15 @@ from sfumato.release.intervals.noise_law import Floats
 from sfumato.release.intervals.possible_rows import PossibleRows, unknown_form
 from sfumato.release.intervals.ratio import Flags
 
-_MOST_PAIRS = 2_000_000
-"""So many pairs of rows are looked at; windows over more rows have no bars."""
+_MAX_ROW_PAIRS = 2_000_000
+"""Maximum pairs of rows that are evaluated; windows over more rows have no intervals."""
 
 
 def window_form(value: WindowValue | WindowAggregate, rows: PossibleRows, cells: MeasuredCells) -> NoiseForm:
     """Return what a window function says of every row."""
     lost = unknown_form(value.facts, rows.joined.rows)
     partition = _codes_of(rows, value.around)
-    if partition is None or _pairs(partition) > _MOST_PAIRS:
+    if partition is None or _pairs(partition) > _MAX_ROW_PAIRS:
         return lost
     sorting = _sorting(rows, value.around.order)
     if sorting is None:
@@ -323,7 +323,7 @@ def _framed(value: WindowAggregate, window: _Window, ordered: _Sorted, cells: Me
     if ends is None:
         return None
     counts = np.where(window.there, np.maximum(ends[1] - ends[0] + 1, 0), 0)
-    if int(counts.sum()) > _MOST_PAIRS:
+    if int(counts.sum()) > _MAX_ROW_PAIRS:
         return None
     groups = np.repeat(np.arange(window.size), counts)
     within = np.arange(len(groups)) - np.repeat(np.cumsum(counts) - counts, counts)

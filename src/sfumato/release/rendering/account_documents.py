@@ -17,7 +17,7 @@ def budget_document(budget: Budget, changed: bool | None = None) -> Document:
     if budget.promise:
         parts["promise"] = budget.promise
     if budget.cohorts:
-        parts["cohorts"] = {name: budget_document(one) for name, one in budget.cohorts.items()}
+        parts["cohorts"] = {name: budget_document(cohort) for name, cohort in budget.cohorts.items()}
     return parts if changed is None else {**parts, "source_changed": changed}
 
 

@@ -32,18 +32,18 @@ def budgets_text(budgets: Mapping[str, Budget]) -> str:
     """Return every account as a table. Each charge of an analyst counts for the dataset, too."""
     columns = [
         [name or DATASET for name in budgets],
-        [percent_up(one.used) for one in budgets.values()],
-        [round_up(one.total.epsilon) for one in budgets.values()],
-        [round_up(one.spent.epsilon) for one in budgets.values()],
-        [round_up(one.spent.delta) for one in budgets.values()],
+        [percent_up(budget.used) for budget in budgets.values()],
+        [round_up(budget.total.epsilon) for budget in budgets.values()],
+        [round_up(budget.spent.epsilon) for budget in budgets.values()],
+        [round_up(budget.spent.delta) for budget in budgets.values()],
     ]
     names = ["account", "used", "total ε", "spent ε", "at δ"]
     right = [False, True, True, True, True]
-    if any(one.every is not None for one in budgets.values()):
-        columns.append([f"every {one.every}" if one.every else "never" for one in budgets.values()])
+    if any(budget.every is not None for budget in budgets.values()):
+        columns.append([f"every {budget.every}" if budget.every else "never" for budget in budgets.values()])
         names.append("renews")
         right.append(False)
-    promise = next((f"\n{one.promise}" for one in budgets.values() if one.promise), "")
+    promise = next((f"\n{budget.promise}" for budget in budgets.values() if budget.promise), "")
     return text_table(names, columns, right) + promise
 
 

@@ -10,16 +10,16 @@ from typing import Any
 from sfumato.release.decode import Value
 from sfumato.release.rendering.escaping import labels
 from sfumato.release.rendering.export import optional
-from sfumato.release.rendering.table import Ends
+from sfumato.release.rendering.table import IntervalEnds
 
-_CHARTED = 1 << 53
-"""Integers beyond are drawn as doubles: no picture shows the difference."""
+_MAX_EXACT_DOUBLE_VALUE = 1 << 53
+"""Larger integers are drawn as doubles; no picture shows the difference."""
 _BAR, _ENDS = "#9dc3e6", "#1f3b57"
-_WIDE, _TALL = 560, 170
-_PANEL, _STEP, _THIN = 300, 22, 12
-_FEW = 40
-"""So many bars stand side by side and can still be read; more are drawn along an axis of numbers."""
-_MOST_COLOURS = 12
+_CHART_WIDTH_PIXELS, _CHART_HEIGHT_PIXELS = 560, 170
+_PANEL_PIXELS, _BAR_PIXELS, _THIN_BAR_PIXELS = 300, 22, 12
+_MAX_SIDE_BY_SIDE_BARS = 40
+"""Maximum bars that can be read side by side; more are drawn along a numeric axis."""
+_MAX_COLOURS = 12
 
 
 class Axis(Enum):
@@ -37,7 +37,7 @@ class Panel:
 
     name: str
     values: Sequence[Value]
-    ends: Sequence[Ends | None]
+    ends: Sequence[IntervalEnds | None]
 
 
 def chart(keys: Sequence[tuple[str, Sequence[Value]]], panels: Sequence[Panel], price: str) -> Any:
@@ -76,7 +76,7 @@ def _axis(keys: Sequence[tuple[str, Sequence[Value]]]) -> Axis:
     if present and all(isinstance(value, date) for value in present):
         return Axis.TIME
     if present and all(isinstance(value, int | float) and not isinstance(value, bool) for value in present):
-        return Axis.NUMBER if len(set(present)) <= _FEW else Axis.LONG_NUMBER
+        return Axis.NUMBER if len(set(present)) <= _MAX_SIDE_BY_SIDE_BARS else Axis.LONG_NUMBER
     return Axis.TEXT
 
 
@@ -133,7 +133,7 @@ def _panel(
     )
     colour: dict[str, Any] = {}
     if groups is not None:
-        scheme = "tableau10" if len(set(groups)) <= _MOST_COLOURS else "tableau20"
+        scheme = "tableau10" if len(set(groups)) <= _MAX_COLOURS else "tableau20"
         colour["color"] = altair.Color(
             "second:N", title=", ".join(keys[1:]), sort=None, scale=altair.Scale(scheme=scheme)
         )
@@ -164,12 +164,12 @@ def _across(altair: Any, base: Any, keys: Sequence[str], rows: Sequence[Any], co
         axis=altair.Axis(labelLimit=220, grid=False, **_ABOVE) if keys else None,
     )
     base = base.encode(y=y)
-    step = altair.Step(_STEP if groups == 1 else _THIN, **({} if groups == 1 else {"for": "offset"}))
+    step = altair.Step(_BAR_PIXELS if groups == 1 else _THIN_BAR_PIXELS, **({} if groups == 1 else {"for": "offset"}))
     aside = {} if groups == 1 else {"yOffset": altair.YOffset("second:N", sort=None)}
     value = altair.X("value:Q", title=None, axis=altair.Axis(tickCount=5))
     bars = base.mark_bar(**({"color": _BAR} if not colour else {})).encode(x=value, **aside, **colour)
     ends = base.mark_rule(color=_ENDS, strokeWidth=1.5).encode(x=altair.X("low:Q"), x2="high:Q", **aside)
-    return (bars + ends).properties(width=_PANEL, height=step)
+    return (bars + ends).properties(width=_PANEL_PIXELS, height=step)
 
 
 def _along(altair: Any, base: Any, axis: Axis, keys: Sequence[str], rows: Sequence[Any], colour: dict[str, Any]) -> Any:
@@ -178,7 +178,7 @@ def _along(altair: Any, base: Any, axis: Axis, keys: Sequence[str], rows: Sequen
     ends = {"y": altair.Y("low:Q"), "y2": "high:Q"}
     if axis is Axis.NUMBER:
         places = dict.fromkeys(row["key"] for row in rows)
-        width = min(max(_STEP * 2 * len(places), 160), 2 * _WIDE)
+        width = min(max(_BAR_PIXELS * 2 * len(places), 160), 2 * _CHART_WIDTH_PIXELS)
         x = altair.X(
             "key:O",
             title=keys[0],
@@ -190,7 +190,7 @@ def _along(altair: Any, base: Any, axis: Axis, keys: Sequence[str], rows: Sequen
         aside = {} if not colour else {"xOffset": altair.XOffset("second:N", sort=None)}
         bars = base.mark_bar(**({"color": _BAR} if not colour else {})).encode(y=y, **aside, **colour)
         rules = base.mark_rule(color=_ENDS, strokeWidth=1.5).encode(**ends, **aside)
-        return (bars + rules).properties(width=width, height=_TALL)
+        return (bars + rules).properties(width=width, height=_CHART_HEIGHT_PIXELS)
     if axis is Axis.TIME:
         form = _date_format([str(row["key"]) for row in rows if row["key"] is not None])
         wide = altair.Scale(padding=14)
@@ -207,7 +207,7 @@ def _along(altair: Any, base: Any, axis: Axis, keys: Sequence[str], rows: Sequen
         else base.mark_rule(strokeWidth=1.5, opacity=0.7, **plain).encode(**ends)
     )
     points = base.mark_point(filled=True, size=28, opacity=1, **plain).encode(y=y)
-    return (line + rules + points).properties(width=_WIDE, height=_TALL)
+    return (line + rules + points).properties(width=_CHART_WIDTH_PIXELS, height=_CHART_HEIGHT_PIXELS)
 
 
 def _date_format(moments: Sequence[str]) -> str:
@@ -221,6 +221,6 @@ def _date_format(moments: Sequence[str]) -> str:
 
 def drawn_value(value: Value) -> Value:
     """Return a number such that every renderer knows it."""
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _CHARTED:
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _MAX_EXACT_DOUBLE_VALUE:
         value = float(value)
     return None if isinstance(value, float) and not isfinite(value) else value

@@ -49,13 +49,13 @@ def _rows(keys: Keys, panels: Sequence[Panel]) -> list[dict[str, Any]]:
     known = labels(written_value(value) for _, values in keys for value in values)
     rows: list[dict[str, Any]] = []
     for at in range(len(panels[0].values)):
-        row: dict[str, Any] = {f"k{place}": known[written_value(values[at])] for place, (_, values) in enumerate(keys)}
-        for place, panel in enumerate(panels):
+        row: dict[str, Any] = {f"k{index}": known[written_value(values[at])] for index, (_, values) in enumerate(keys)}
+        for index, panel in enumerate(panels):
             value = panel.values[at]
             low, high = panel.ends[at] or (value, value)
-            row |= {f"v{place}": drawn_value(value), f"low{place}": drawn_value(low), f"high{place}": drawn_value(high)}
+            row |= {f"v{index}": drawn_value(value), f"low{index}": drawn_value(low), f"high{index}": drawn_value(high)}
             wide = isinstance(low, int | float) and isinstance(high, int | float)
-            row[f"error{place}"] = (high - low) / 2 if wide else None  # type: ignore[operator]
+            row[f"error{index}"] = (high - low) / 2 if wide else None  # type: ignore[operator]
         rows.append(row)
     return rows
 
@@ -107,10 +107,10 @@ def _stack(parts: list[dict[str, Any]]) -> None:
     values = [max(part["v0"] or 0, 0) for part in parts]
     lows = [max(part["low0"] or 0, 0) for part in parts]
     highs = [inf if part["high0"] is None else max(part["high0"], 0) for part in parts]
-    for place, part in enumerate(parts):
-        upto = place + 1
+    for index, part in enumerate(parts):
+        upto = index + 1
         part["begin"], part["end"] = (
-            _share(sum(values[:place]), sum(values[place:])),
+            _share(sum(values[:index]), sum(values[index:])),
             _share(sum(values[:upto]), sum(values[upto:])),
         )
         last = upto == len(parts)

@@ -12,7 +12,7 @@ from sfumato.release.intervals.confidence import LEVEL
 from sfumato.release.release import Release
 from sfumato.release.rendering.documents import release_document
 from sfumato.release.rendering.escaping import escape_unprintable, for_csv, for_markdown, to_json
-from sfumato.release.rendering.table import shown_value
+from sfumato.release.rendering.table import format_value
 
 FORMATS = ("table", "json", "csv", "arrow", "parquet", "markdown")
 _CSV_ROWS = 1000
@@ -95,7 +95,7 @@ def _markdown(release: Release, _level: object) -> bytes:
     for row, ends, marks in zip(release.rows(), release.intervals(), release.marks(), strict=True):
         pairs = {name: end if isinstance(end, tuple) else None for name, end in ends.items()}
         lines.append(
-            _row([shown_value(row[name], pairs[name], marked=marks.get(name, False)) for name in release.columns])
+            _row([format_value(row[name], pairs[name], marked=marks.get(name, False)) for name in release.columns])
         )
     lines += ["", f"cost: {release.loss}; ± at 95 %", *release.legend()]
     lines += [*(f"note: {escape_unprintable(note)}" for note in release.notes)]

@@ -21,7 +21,7 @@ _MARKDOWN = {ord(letter): f"&#{ord(letter)};" for letter in "&<>|[]`*\\"}
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠'")
 """Spreadsheets read the wide signs too."""
 _UNUSUAL = re.compile(r"[<>&]|[^ -~\n]")
-_LONGEST_LABEL = 80
+_MAX_LABEL_CHARS = 80
 
 
 def escape_unprintable(text: str) -> str:
@@ -80,10 +80,10 @@ def labels(texts: Iterable[str]) -> dict[str, str]:
     given: dict[str, str] = {}
     taken: set[str] = set()
     for text in dict.fromkeys(texts):
-        label = escape_unprintable(text[: _LONGEST_LABEL + 1]).replace(
+        label = escape_unprintable(text[: _MAX_LABEL_CHARS + 1]).replace(
             "<", "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}"
         )
-        label = label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"
+        label = label if len(label) <= _MAX_LABEL_CHARS else f"{label[: _MAX_LABEL_CHARS - 1]}…"
         name, number = label, 1
         while name in taken:
             number += 1

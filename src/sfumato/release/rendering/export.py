@@ -12,8 +12,8 @@ from sfumato.language.facts import Facts
 from sfumato.query.types import Type
 from sfumato.release.decode import Value
 
-_FITS = 1 << 63
-_WIDE = 10**38
+_INT64_VALUES = 1 << 63
+_DECIMAL_38_VALUES = 10**38
 _PANDAS = {
     Type.INTEGER: "int64",
     Type.DECIMAL: "float64",
@@ -60,8 +60,8 @@ class ExportColumn:
 def export_column(name: str, values: Sequence[Value], facts: Facts) -> ExportColumn:
     """Return a column as other programs can hold it."""
     largest = max((abs(value) for value in values if isinstance(value, int)), default=0)
-    if facts.type is Type.INTEGER and largest >= _FITS:
-        if largest < _WIDE:
+    if facts.type is Type.INTEGER and largest >= _INT64_VALUES:
+        if largest < _DECIMAL_38_VALUES:
             wide = [Decimal(value) if isinstance(value, int) else None for value in values]
             return ExportColumn(name, Type.INTEGER, wide, is_wide=True)
         return ExportColumn(name, Type.DECIMAL, _doubles(values))

@@ -16,7 +16,7 @@ THEMES: Mapping[str, Mapping[str, str]] = {
 _PLAIN = {"#9dc3e6": "bar", "#1f3b57": "rule", "#666": "soft", "#eee": "faint"}
 """The colours of `Release.plot()`, and what they are here."""
 MAX_BARS = 200
-_WIDTH, _HEIGHT = 640, 280
+_WIDTH, _HEIGHT_PIXELS = 640, 280
 
 
 def number_columns(release: Release) -> list[str]:
@@ -109,7 +109,7 @@ def plain_chart(release: Release, column: str, colours: Mapping[str, str]) -> by
     bottom = min([low for _, _, low, _ in cells] + [0.0])
 
     def y(value: float) -> float:
-        return 20 + _HEIGHT * (top - value) / ((top - bottom) or 1.0)
+        return 20 + _HEIGHT_PIXELS * (top - value) / ((top - bottom) or 1.0)
 
     step = _WIDTH / max(1, len(cells))
     bars = []
@@ -130,7 +130,7 @@ def plain_chart(release: Release, column: str, colours: Mapping[str, str]) -> by
 
 def _plain_svg(bars: list[dict[str, str]], colours: Mapping[str, str], zero: str) -> str:
     """Write bars as SVG; every text in it is escaped, and every number was formatted here."""
-    tall = _HEIGHT + 50
+    tall = _HEIGHT_PIXELS + 50
     drawn = "".join(
         f'<rect x="{bar["left"]}" y="{bar["top"]}" width="{bar["width"]}" height="{bar["height"]}" '
         f'fill="{colours["bar"]}"/>\n'

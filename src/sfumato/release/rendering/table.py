@@ -6,9 +6,9 @@ from math import floor, log10
 from sfumato.release.decode import Value
 from sfumato.release.rendering.escaping import escape_unprintable
 
-_GROUPED = 10_000
+_MIN_GROUPED_VALUE = 10_000
 
-Ends = tuple[Value, Value]
+IntervalEnds = tuple[Value, Value]
 MARK = "*"
 MARK_MEANING = "Without bounds and clipping, the value may lie outside its margin."
 MARK_LEGEND = f"{MARK} {MARK_MEANING}"
@@ -38,17 +38,17 @@ def text_table(names: Sequence[str], columns: Sequence[Sequence[str]], numbers: 
     )
 
 
-def shown_value(value: Value, ends: Ends | None, *, marked: bool = False) -> str:
+def format_value(value: Value, ends: IntervalEnds | None, *, marked: bool = False) -> str:
     """Return a value with its margin, and a mark where it may lie outside without bounds and clipping.
 
-    >>> shown_value(1234, (1204, 1264)), shown_value(1234, (1204, 1264), marked=True)
+    >>> format_value(1234, (1204, 1264)), format_value(1234, (1204, 1264), marked=True)
     ('1,234 ± 30', '1,234 ± 30 *')
     """
     shown = _with_margin(value, ends)
     return f"{shown} {MARK}" if marked and ends is not None and value is not None else shown
 
 
-def _with_margin(value: Value, ends: Ends | None) -> str:
+def _with_margin(value: Value, ends: IntervalEnds | None) -> str:
     """Return a value with its margin: `±` where both sides are alike, else with the ends of its interval.
 
     A number without noise is a key or an exact answer and is written as it is: a year is 1980. Thousands are set apart
@@ -111,5 +111,5 @@ def _number(value: int | float, places: int | None) -> str:
     """Write a noisy number: counts in groups of three digits, measured values only from five digits on."""
     if isinstance(value, int):
         return f"{value:,}"
-    grouped = "," if abs(value) >= _GROUPED else ""
+    grouped = "," if abs(value) >= _MIN_GROUPED_VALUE else ""
     return f"{value:{grouped}.6g}" if places is None else f"{value:{grouped}.{min(places, 12)}f}"

@@ -17,7 +17,7 @@ from sfumato.planning.notes.note import MAX_PRINTED_NOTES
 from sfumato.planning.refinement_offer import RefinementOffer
 from sfumato.release.release import Release
 from sfumato.release.rendering.svg import MAX_BARS, noisy_columns, number_columns
-from sfumato.release.rendering.table import shown_value
+from sfumato.release.rendering.table import format_value
 from sfumato.server.console.templates import render
 from sfumato.server.console.wording import citation, percent, python_line, used_percent
 from sfumato.server.grants import Secrets
@@ -255,7 +255,7 @@ def _answer_rows(release: Release, numbers: list[str]) -> Iterator[list[AnswerCe
         cells = []
         for name in release.columns:
             interval = ends[name] if isinstance(ends[name], tuple) else None
-            text = shown_value(row[name], interval, marked=marks.get(name, False))
+            text = format_value(row[name], interval, marked=marks.get(name, False))
             cells.append(AnswerCell(text, name in numbers, f"{interval[0]} to {interval[1]}" if interval else ""))
         yield cells
 

@@ -17,11 +17,11 @@ from sfumato.release.release import Release
 from sfumato.server.gate import Caller, Gateway
 from sfumato.server.quota import Holding
 from sfumato.server.wire import oids
-from sfumato.server.wire.charge_notices import EMPTIED_PREVIEW, charge_notices
+from sfumato.server.wire.charge_notices import EMPTIED_PREVIEW, charge_notices, cost_text
 from sfumato.server.wire.copy_statements import Copy
 from sfumato.server.wire.copying import copy_rows
 from sfumato.server.wire.cursor_statements import Declare, Direction, Fetch
-from sfumato.server.wire.cursors import Cursors, Row
+from sfumato.server.wire.cursors import CursorRow, Cursors
 from sfumato.server.wire.explaining import explain_column, explain_rows
 from sfumato.server.wire.frames import data_row
 from sfumato.server.wire.memory import POINTER_BYTES, SessionMemory
@@ -54,7 +54,7 @@ _TAGS_WITH_COUNT = frozenset({"SELECT", "FETCH", "COPY"})
 """Statements whose tag says how many rows there were."""
 
 T = TypeVar("T")
-Rows = Iterable[Sequence[object]]
+AnswerRows = Iterable[Sequence[object]]
 
 
 class Answering:
@@ -140,7 +140,7 @@ class Answering:
         return replace(answer, notices=notices)
 
     async def _answer_question(
-        self, prepared: ReadyStatement, given: Mapping[str, object], write: Callable[[Rows], T]
+        self, prepared: ReadyStatement, given: Mapping[str, object], write: Callable[[AnswerRows], T]
     ) -> tuple[T, tuple[Reported, ...]]:
         """Ask a question and write its rows, both in a worker thread."""
         if not isinstance(prepared.statement, SelectStatement):
@@ -184,7 +184,7 @@ class Answering:
             raise AssertionError("only DECLARE opens a cursor")
         self._cursors.declare(statement, replace(question, price=self._settings.price()), values)
 
-    async def move(self, name: str, direction: Direction) -> tuple[list[Row], tuple[Reported, ...]]:
+    async def move(self, name: str, direction: Direction) -> tuple[list[CursorRow], tuple[Reported, ...]]:
         """Move a cursor and return the rows passed over; its question is asked when the first rows are needed."""
         cursor, notices = self._cursors.known(name), tuple[Reported, ...]()
         if cursor.needs_rows(direction):
@@ -383,6 +383,9 @@ class Answering:
         parts = [f"used: {used}", f"total: {budget.total}", f"spent: {budget.spent}", f"remaining: {budget.remaining}"]
         if budget.every is not None:
             parts.append(f"renews: {renewal_text(budget)}")
+        price = self._gate.policy.default_price(self._caller.account)
+        if price is not None:
+            parts.append(f"a question that names no price {cost_text(price)}")
         return "; ".join([*parts, budget.promise] if budget.promise else parts)
 
 

@@ -9,6 +9,7 @@ from sfumato.errors import Refusal
 from sfumato.planning.notes.note import printed_notes
 from sfumato.planning.quote import GROUPS_SELECTED, shown_margin
 from sfumato.planning.refinement_offer import explain_with_offer
+from sfumato.policy.policy import Policy
 from sfumato.release.release import Release
 from sfumato.release.rendering.table import MARK_MEANING
 from sfumato.release.thin_answers import warnings_of
@@ -49,6 +50,20 @@ def charge_notices(release: Release, database: Database, sql: str, price: Mappin
         (note for note in notes if note not in warned), key=lambda note: not note.startswith(GROUPS_SELECTED)
     )  # missing groups come first
     return (Reported("NOTICE", "00000", message, "\n".join(printed_notes(listed, "EXPLAIN lists them"))),)
+
+
+def price_notice(policy: Policy, account: str) -> tuple[Reported, ...]:
+    """Return what a session begins with where the policy names a price; nothing elsewhere."""
+    price = policy.default_price(account)
+    if price is None:
+        return ()
+    message = f"A question that names no price {cost_text(price)}. Set another: SET sfumato.epsilon = '0.1';"
+    return (Reported("NOTICE", "00000", message.replace("the budget", "your budget")),)
+
+
+def cost_text(price: str) -> str:
+    """Return a default price as the end of a sentence."""
+    return f"costs {price} of the budget" if price.endswith("%") else f"costs ε = {price}"
 
 
 def _marked_columns(release: Release) -> tuple[str, ...]:

@@ -16,14 +16,14 @@ from sfumato.server.wire.sqlstates import WireError, too_large
 MAX_CURSORS = 100
 """Maximum number of open cursors of a session."""
 
-Row = Sequence[object]
+CursorRow = Sequence[object]
 
 
 @dataclass(frozen=True, slots=True)
 class HeldRows:
     """The rows of a cursor, and their memory."""
 
-    rows: Sequence[Row] = field(repr=False)
+    rows: Sequence[CursorRow] = field(repr=False)
     holding: Holding = field(repr=False)
 
 
@@ -46,7 +46,7 @@ class Cursor:
         """Whether the question has to be asked; before that, the current row is none and costs nothing."""
         return self.rows is None and not (direction.way in ("forward", "relative") and direction.count == 0)
 
-    def move(self, direction: Direction) -> list[Row]:
+    def move(self, direction: Direction) -> list[CursorRow]:
         """Move, and return the rows passed over, in the order in which they were passed."""
         rows, before = () if self.rows is None else self.rows.rows, self.position
         first, last = 0, len(rows) + 1
@@ -110,10 +110,10 @@ class Cursors:
         self._serial += 1
         self._cursors[declared.name] = Cursor(declared, question, values, holding, self._serial)
 
-    def hold(self, rows: Iterable[Row]) -> HeldRows:
+    def hold(self, rows: Iterable[CursorRow]) -> HeldRows:
         """Return rows whose memory is counted as they are made."""
         holding = Holding(self._memory, self._account)
-        found: list[Row] = []
+        found: list[CursorRow] = []
         try:
             for row in rows:
                 found.append(tuple(row))

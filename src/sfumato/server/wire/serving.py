@@ -18,7 +18,17 @@ from sfumato.server.gate import Caller, Gateway
 from sfumato.server.grant_stores.stored import Grant
 from sfumato.server.tls import Tls
 from sfumato.server.wire.authentication import Exchange, begin, failed, mechanisms, printable_name
-from sfumato.server.wire.frames import Body, TooLarge, error_frame, frame, parameter_status, read_frame, zero_ended
+from sfumato.server.wire.charge_notices import price_notice
+from sfumato.server.wire.frames import (
+    Body,
+    TooLarge,
+    error_frame,
+    frame,
+    notice_frame,
+    parameter_status,
+    read_frame,
+    zero_ended,
+)
 from sfumato.server.wire.memory import MemoryLimits, SessionMemory
 from sfumato.server.wire.pg_catalog.catalogue import Catalogue
 from sfumato.server.wire.pg_catalog.relations import LISTING_DATABASES
@@ -307,6 +317,9 @@ class _Connection:
             for name, value in _startup_settings(settings, caller.grant.account).items():
                 self._writer.write(parameter_status(name, value))
             self._writer.write(frame(b"K", struct.pack(">II", *key)))
+            if settings.wants_notices and not settings.price():
+                for notice in price_notice(gate.policy, caller.account):
+                    self._writer.write(notice_frame(notice))
             await session.serve()
         finally:
             session.end()

@@ -43,7 +43,9 @@ class WithPlaces:
 
 def places_of(plan: GroupPlan) -> dict[Quantity, tuple[ContributionBound, BoundIndexColumns]]:
     """Return what fills the bounds and totals of a group, once for all that is filled alike, and its columns."""
-    filled = {one.bound.weight: one.bound for one in plan.measured if one.bound is not None}
+    filled = {
+        measurement.bound.weight: measurement.bound for measurement in plan.measured if measurement.bound is not None
+    }
     return {
         weight: (cut, BoundIndexColumns(f"first{at}", f"last{at}", f"before{at}"))
         for at, (weight, cut) in enumerate(filled.items())
@@ -68,9 +70,13 @@ def stored_names(plan: GroupPlan) -> list[str] | None:
     The rows of the group are those of a table of the copy then, all of them.
     """
     found = []
-    for one in plan.measured:
+    for measurement in plan.measured:
         placed = BoundIndexColumns("first", "last", "before")
-        here = None if one.candidates is None else stored_bound_index(plan.group.rows, one.candidates, placed)
+        here = (
+            None
+            if measurement.candidates is None
+            else stored_bound_index(plan.group.rows, measurement.candidates, placed)
+        )
         if here is None or not isinstance(name := here.columns[placed.first].constant, tuple):
             return None
         found.append(str(name[1]))

@@ -165,7 +165,11 @@ def without_idle_bounds(plan: GroupPlan) -> GroupPlan:
     Proof: proofs/chosen_caps.md, 6
     """
     return replace(
-        plan, measured=tuple(replace(one, bound=None, selected=None) if _whole(one) else one for one in plan.measured)
+        plan,
+        measured=tuple(
+            replace(measurement, bound=None, selected=None) if _whole(measurement) else measurement
+            for measurement in plan.measured
+        ),
     )
 
 
@@ -181,13 +185,13 @@ def own_totals_sql(
     min(x, L) of each person's total x, summed over people.  Proof: proofs/chosen_caps.md, 1
     """
     totals, measures = [], []
-    for place, cut in enumerate(cuts):
+    for index, cut in enumerate(cuts):
         if isinstance(cut, str):
-            totals.append(f"{cut} AS x{place}")
-            measures.append(dialect.aggregate(Aggregation.SUM, f"x{place}", _ROWS, False))
+            totals.append(f"{cut} AS x{index}")
+            measures.append(dialect.aggregate(Aggregation.SUM, f"x{index}", _ROWS, False))
             continue
-        totals.append(f"CAST({_own_total(cut, names, dialect)} AS {_wide(cut, dialect)}) AS x{place}")
-        measures += [_cut_total(f"x{place}", amount, cut, dialect) for amount in cut.thresholds]
+        totals.append(f"CAST({_own_total(cut, names, dialect)} AS {_wide(cut, dialect)}) AS x{index}")
+        measures += [_cut_total(f"x{index}", amount, cut, dialect) for amount in cut.thresholds]
     people = f"SELECT {', '.join(totals)} FROM ({rows}) AS w GROUP BY {owner}"  # noqa: S608
     return f"SELECT {', '.join(measures)} FROM ({people}) AS people"  # noqa: S608
 
@@ -221,17 +225,17 @@ def at_all_bounds_sql(
     Rows are added up once, by cell and by their places among the bounds; and then what was found, bound by bound.
     """
     places, inner, outer = dict.fromkeys(keys), list[str](), list[str]()
-    for at, one in enumerate(measured):
-        if isinstance(one, str):
-            inner.append(f"{one} AS p{at}")
+    for at, measurement in enumerate(measured):
+        if isinstance(measurement, str):
+            inner.append(f"{measurement} AS p{at}")
             outer.append(dialect.aggregate(Aggregation.SUM, f"p{at}", _SUMS, False))
             continue
-        bound, placed = one[0].candidates, one[1]
+        bound, placed = measurement[0].candidates, measurement[1]
         if bound is None:
             raise AssertionError("it has candidate bounds")
         places |= dict.fromkeys([placed.first] if bound.bounds_rows else [placed.first, placed.last])
-        inner += _parts(one[0], bound, at, placed, names, dialect)
-        outer += _of_parts(one[0], bound, at, placed, dialect)
+        inner += _parts(measurement[0], bound, at, placed, names, dialect)
+        outer += _of_parts(measurement[0], bound, at, placed, dialect)
     by = ", ".join(places)
     parts = f"SELECT {by}, {', '.join(inner)} FROM ({rows}) AS w GROUP BY {by}"  # noqa: S608
     grouped = f" GROUP BY {', '.join(keys)}" if keys else ""

@@ -52,7 +52,7 @@ def has_totals(table: Table) -> bool:
 def total_columns(dialect: Dialect) -> list[tuple[str, str]]:
     """Return the columns of that table and their types: what fills bounds, the last of these, and a total at each."""
     named = [(_FILLED, dialect.text_type), (_LAST_THRESHOLD, dialect.integer_type(_up_to(1)))]
-    return [*named, *((_total(place), dialect.wide) for place in range(MAX_CANDIDATES))]
+    return [*named, *((_total(index), dialect.wide) for index in range(MAX_CANDIDATES))]
 
 
 def write_totals(build: Building, table: Table) -> None:
@@ -71,9 +71,9 @@ def totals_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
     if names is None or table is None:
         return None
     found, relations = list[str](), list[str]()
-    for at, (one, name) in enumerate(zip(plan.measured, names, strict=True)):
-        amounts = () if one.candidates is None else one.candidates.thresholds
-        found += [f"t{at}.{_total(place)}" for place in range(len(amounts))]
+    for at, (measurement, name) in enumerate(zip(plan.measured, names, strict=True)):
+        amounts = () if measurement.candidates is None else measurement.candidates.thresholds
+        found += [f"t{at}.{_total(index)}" for index in range(len(amounts))]
         here = f"{_FILLED} = {dialect.text_literal(name)} AND {_LAST_THRESHOLD} = {amounts[-1]}"
         relations.append(f"(SELECT * FROM {table} WHERE {here}) AS t{at}")  # noqa: S608
     return f"SELECT {', '.join(found)} FROM {' CROSS JOIN '.join(relations)}"  # noqa: S608
@@ -113,10 +113,10 @@ def _totals_query(one: _Filled, rows: str, dialect: Dialect) -> str:
     parts = f"SELECT {', '.join(kept)} FROM {rows} WHERE {present} GROUP BY {by}"  # noqa: S608
     last, whole = (None, "n") if one.column is None else ("last_place", "v")
     totals = ["0"] * MAX_CANDIDATES
-    for place, amount in enumerate(one.amounts):
-        part = part_at_bound(place, "first_place", last, whole, f"{dialect.integer(amount, added)} * n - b")
+    for index, amount in enumerate(one.amounts):
+        part = part_at_bound(index, "first_place", last, whole, f"{dialect.integer(amount, added)} * n - b")
         total = dialect.aggregate(Aggregation.SUM, part, _up_to(most * MAX_SUMMED_ROWS), False)
-        totals[place] = f"coalesce({total}, 0)"
+        totals[index] = f"coalesce({total}, 0)"
     values = [dialect.text_literal(one.first), str(most), *totals]
     named = zip(total_columns(dialect), values, strict=True)
     return (

@@ -1,7 +1,7 @@
 """Types of catalogue queries: their names, and how a value of one becomes one of another."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -78,9 +78,6 @@ TYPE_NAMES = {
 }
 _DEFAULTS = {oids.INT2: 5, oids.INT4: 6, oids.INT8: 7}
 _INTEGER = re.compile(r"\s*[+-]?\d{1,20}\s*", re.ASCII)
-
-Names = Mapping[str, Callable[[str], int | None]]
-"""How names of each kind become numbers: by regclass and the like."""
 
 
 def type_number(name: str) -> int:

@@ -19,7 +19,7 @@ from sfumato.server.wire import oids
 from sfumato.server.wire.oids import Column
 from sfumato.server.wire.pg_catalog.calls import PythonCall
 from sfumato.server.wire.pg_catalog.casting import NAMED_OID_TYPES, type_number
-from sfumato.server.wire.pg_catalog.compiled import Execution, InferredTypes, Row
+from sfumato.server.wire.pg_catalog.compiled import CatalogRow, Execution, InferredTypes
 from sfumato.server.wire.pg_catalog.functions import BARE, functions
 from sfumato.server.wire.pg_catalog.queries import Plan, Queries
 from sfumato.server.wire.pg_catalog.relations import make_virtual_catalog, relations
@@ -60,7 +60,7 @@ class CataloguePlan:
     def rows(self, run: Execution) -> Sequence[Sequence[object]]:
         """Return the answer of an execution; it stops when it takes too long or grows too large."""
         types = [oid for _, oid in self.plan.columns]
-        found: list[Row] = []
+        found: list[CatalogRow] = []
         with self.catalogue.sandbox() as sandbox:
             for row in sandbox.rows(self.plan.sql, self.calls, self.used, types, run):
                 found.append(row)

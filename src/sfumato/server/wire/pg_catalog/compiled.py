@@ -30,7 +30,7 @@ _CHARS_PER_STEP = 64
 _ROW_BYTES, _CELL_BYTES, _VALUE_BYTES = 80, 8, 48
 """A tuple in a list, a slot of it, and a number or moment: sizes of CPython, rounded up."""
 
-Row = tuple[Any, ...]
+CatalogRow = tuple[Any, ...]
 T = TypeVar("T")
 
 

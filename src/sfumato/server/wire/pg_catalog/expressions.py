@@ -17,7 +17,7 @@ from sfumato.server.wire.pg_catalog.functions import BARE, Builtin
 from sfumato.server.wire.pg_catalog.operators import (
     ARITHMETIC,
     COMPARISONS,
-    Binary,
+    BinaryFunction,
     every,
     joined,
     like,
@@ -55,7 +55,7 @@ def _chain(node: exp.Expr, is_part: Callable[[exp.Expr], bool]) -> tuple[exp.Exp
     return node, operations[::-1]
 
 
-def _in_turn(operators: Sequence[Binary]) -> Callable[..., Any]:
+def _in_turn(operators: Sequence[BinaryFunction]) -> Callable[..., Any]:
     def run(run: Execution, first: Any, *others: Any) -> Any:
         for operator, other in zip(operators, others, strict=True):
             first = run.read(operator(first, other))
@@ -356,7 +356,7 @@ class Expressions:
     def _arithmetic(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         first, rest = _chain(node, lambda part: type(part).__name__ in ARITHMETIC)
         made = self.read(first, scope)
-        operators: list[Binary] = []
+        operators: list[BinaryFunction] = []
         parts: list[Compiled] = []
         for operation in rest:
             made, second = self.alike([made, self.read(operation.expression, scope)], oids.INT4)

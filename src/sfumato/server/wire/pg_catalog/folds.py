@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sfumato.server.wire.pg_catalog.compiled import Execution, Row, weight
+from sfumato.server.wire.pg_catalog.compiled import CatalogRow, Execution, weight
 from sfumato.server.wire.pg_catalog.functions import joined_texts
 from sfumato.server.wire.sqlstates import WireError
 from sfumato.server.wire.values import text_of
@@ -22,7 +22,7 @@ class Fold:
     descending: tuple[bool, ...] = ()
     distinct: bool = False
 
-    def __call__(self, run: Execution, rows: list[Row]) -> Any:
+    def __call__(self, run: Execution, rows: list[CatalogRow]) -> Any:
         """Return the aggregate of the rows of one group, of which there is at least one."""
         if self.name == "single_value" and len(rows) > 1:
             raise WireError("21000", "more than one row returned by a subquery used as an expression")
@@ -38,7 +38,7 @@ class Fold:
         there = [value for value in values if value is not None]
         return self._of(there, rows) if there else None
 
-    def _of(self, there: list[Any], rows: list[Row]) -> Any:
+    def _of(self, there: list[Any], rows: list[CatalogRow]) -> Any:
         match self.name:
             case "single_value":
                 return there[0]

@@ -15,10 +15,10 @@ from sfumato.server.wire.values import text_of
 _MAX_PATTERN_CHARS = 500
 _MAX_SEARCH_STEPS = 500_000
 
-Binary = Callable[[Any, Any], Any]
+BinaryFunction = Callable[[Any, Any], Any]
 
 
-def null_safe(operator: Binary) -> Binary:
+def null_safe(operator: BinaryFunction) -> BinaryFunction:
     """Return an operator that is NULL where an operand is."""
 
     def safe(left: Any, right: Any) -> Any:
@@ -27,7 +27,7 @@ def null_safe(operator: Binary) -> Binary:
     return safe
 
 
-def _order_operator(compare: Callable[[Any, Any], bool]) -> Binary:
+def _order_operator(compare: Callable[[Any, Any], bool]) -> BinaryFunction:
     def ordered(left: Any, right: Any) -> bool:
         if isinstance(left, str) != isinstance(right, str):
             left, right = _text(left), _text(right)
@@ -40,7 +40,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else (text_of(value, 0) or b"").decode()
 
 
-COMPARISONS: dict[str, Binary] = {
+COMPARISONS: dict[str, BinaryFunction] = {
     "EQ": _order_operator(lambda left, right: left == right),
     "NEQ": _order_operator(lambda left, right: left != right),
     "LT": _order_operator(lambda left, right: left < right),
@@ -62,7 +62,7 @@ _OPERANDS = (int, float, Decimal, date, timedelta)
 _MAX_EXPONENT = 1000
 
 
-def _bound_operator(operator: Binary) -> Binary:
+def _bound_operator(operator: BinaryFunction) -> BinaryFunction:
     """Return arithmetic on numbers and moments alone: Python would repeat and format texts by the same signs."""
 
     def bounded(left: Any, right: Any) -> Any:
@@ -83,7 +83,7 @@ def _bound_operator(operator: Binary) -> Binary:
     return null_safe(bounded)
 
 
-ARITHMETIC: dict[str, Binary] = {
+ARITHMETIC: dict[str, BinaryFunction] = {
     "Add": _bound_operator(lambda left, right: left + right),
     "Sub": _bound_operator(lambda left, right: left - right),
     "Mul": _bound_operator(lambda left, right: left * right),
@@ -104,7 +104,7 @@ def joined(left: Any, right: Any) -> Any:
     return None if left is None or right is None else limited(_text(left) + _text(right))
 
 
-def member(value: Any, values: list[Any], compare: Binary = COMPARISONS["EQ"]) -> Any:
+def member(value: Any, values: list[Any], compare: BinaryFunction = COMPARISONS["EQ"]) -> Any:
     """IN and = ANY: true where one is equal, NULL where one might be."""
     unknown = False
     for item in values:
@@ -115,7 +115,7 @@ def member(value: Any, values: list[Any], compare: Binary = COMPARISONS["EQ"]) -
     return None if unknown else False
 
 
-def every(value: Any, values: list[Any], compare: Binary) -> Any:
+def every(value: Any, values: list[Any], compare: BinaryFunction) -> Any:
     """<> ALL and the like."""
     unknown = False
     for item in values:

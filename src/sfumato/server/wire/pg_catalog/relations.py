@@ -15,7 +15,7 @@ from sfumato.query.types import Type
 from sfumato.server.wire import oids
 from sfumato.server.wire.pg_catalog.casting import TYPE_NAMES, type_number
 from sfumato.server.wire.pg_catalog.column_rows import attribute, collation, information_column, type_display_name
-from sfumato.server.wire.pg_catalog.compiled import Row
+from sfumato.server.wire.pg_catalog.compiled import CatalogRow
 from sfumato.server.wire.pg_catalog.type_functions import function_names, functions_by_name, functions_by_number
 from sfumato.server.wire.pg_catalog.types import types
 from sfumato.server.wire.settings import Settings
@@ -31,7 +31,7 @@ LISTING_DATABASES = ("postgres", "template1")
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class CatalogRelation:
     """A relation of the catalogue: its columns with their types."""
 
     schema: str
@@ -42,14 +42,16 @@ class Relation:
 
 
 @cache
-def relations() -> Mapping[tuple[str, str], Relation]:
+def relations() -> Mapping[tuple[str, str], CatalogRelation]:
     """Return every relation of the catalogue by schema and name."""
     found = {}
     for line in (_HERE / "relations.txt").read_text(encoding="utf-8").splitlines():
         head, _, columns = line.partition(": ")
         schema, name, kind = head.split()
         typed = (column.split() for column in columns.split(", "))
-        found[schema, name] = Relation(schema, name, kind, tuple((column, _number(type)) for column, type in typed))
+        found[schema, name] = CatalogRelation(
+            schema, name, kind, tuple((column, _number(type)) for column, type in typed)
+        )
     return found
 
 
@@ -89,7 +91,7 @@ class VirtualCatalog:
     """The catalogue of one policy for one analyst; nobody else's name is in it."""
 
     database: str
-    contents: Mapping[tuple[str, str], Callable[[], list[Row]]] = field(repr=False)
+    contents: Mapping[tuple[str, str], Callable[[], list[CatalogRow]]] = field(repr=False)
     tables: Mapping[str, int]
     table_names: Mapping[int, str]
     descriptions: Mapping[tuple[int, int], str] = field(repr=False)
@@ -102,7 +104,7 @@ class VirtualCatalog:
     temporary: tuple[int, str] | None = None
     """Number and name of the schema of temporary views, once the session has made one."""
 
-    def rows(self, schema: str, name: str) -> list[Row]:
+    def rows(self, schema: str, name: str) -> list[CatalogRow]:
         """Return the rows of a relation of the catalogue."""
         made = self.contents.get((schema, name))
         return [] if made is None else made()
@@ -184,12 +186,12 @@ def make_virtual_catalog(policy: Policy, columns: Mapping[str, Mapping[str, str]
     return VirtualCatalog(policy.name, contents, tables, names, made.descriptions(), _type_names())
 
 
-def _rows(made: "_Contents", relation: Relation) -> Callable[[], list[Row]]:
+def _rows(made: "_Contents", relation: CatalogRelation) -> Callable[[], list[CatalogRow]]:
     source = made.sources().get((relation.schema, relation.name))
-    kept: list[Row] = []
+    kept: list[CatalogRow] = []
     done: list[bool] = []
 
-    def rows() -> list[Row]:
+    def rows() -> list[CatalogRow]:
         if source is not None and not done:
             kept.extend(as_row(relation, row) for row in source())
             done.append(True)
@@ -198,7 +200,7 @@ def _rows(made: "_Contents", relation: Relation) -> Callable[[], list[Row]]:
     return rows
 
 
-def as_row(relation: Relation, values: Mapping[str, Any]) -> Row:
+def as_row(relation: CatalogRelation, values: Mapping[str, Any]) -> CatalogRow:
     """Return a row of a relation of the catalogue."""
     missing = _DEFAULTS if relation.schema == "pg_catalog" else {}
     return tuple(values.get(name, missing.get(oid)) for name, oid in relation.columns)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sfumato.server.wire.pg_catalog.compiled import Execution, Row
+from sfumato.server.wire.pg_catalog.compiled import CatalogRow, Execution
 from sfumato.server.wire.sqlstates import WireError
 
 MAX_SERIES = 100_000
@@ -24,7 +24,7 @@ _KEYWORDS += ("notnull", "offset", "placing", "returning", "variadic", "verbose"
 _PAIR = ("option_name", "option_value")
 EMPTY_SETS = frozenset({"aclexplode", "pg_partition_ancestors"})
 """Functions that give no rows: no relation here has a list of rights, or is a partition."""
-LISTS: dict[str, tuple[tuple[str, ...], list[Row]]] = {
+LISTS: dict[str, tuple[tuple[str, ...], list[CatalogRow]]] = {
     "pg_get_keywords": (("word", "catcode", "catdesc"), [(word, "R", "reserved") for word in _KEYWORDS]),
     "pg_options_to_table": (_PAIR, []),
     "pg_listening_channels": (("pg_listening_channels",), []),

@@ -7,7 +7,13 @@ from threading import Lock
 from typing import Any
 
 from sfumato.server.wire.pg_catalog.calls import PythonCall
-from sfumato.server.wire.pg_catalog.compiled import STEPS_PER_INSTRUCTION, Execution, Row, text_too_long, too_long
+from sfumato.server.wire.pg_catalog.compiled import (
+    STEPS_PER_INSTRUCTION,
+    CatalogRow,
+    Execution,
+    text_too_long,
+    too_long,
+)
 from sfumato.server.wire.pg_catalog.folds import Fold
 from sfumato.server.wire.pg_catalog.relations import VirtualCatalog, relations
 from sfumato.server.wire.pg_catalog.rows import MAX_SERIES
@@ -67,7 +73,7 @@ class Sandbox:
 
             def __init__(self) -> None:
                 self._call: Fold | None = None
-                self._rows: list[Row] = []
+                self._rows: list[CatalogRow] = []
 
             def step(self, number: int, *values: Any) -> None:
                 self._call = sandbox._gather(self._rows, number, values)
@@ -86,7 +92,7 @@ class Sandbox:
         used: frozenset[tuple[str, str]],
         columns: Sequence[int],
         run: Execution,
-    ) -> Iterator[Row]:
+    ) -> Iterator[CatalogRow]:
         """Give the rows of a statement, whose columns have these types."""
         with self._lock:
             for key in used - self._loaded:
@@ -178,7 +184,7 @@ class Sandbox:
             return None
         return held.encode(run.made(run.read(call.run(run, *read))))
 
-    def _gather(self, rows: list[Row], number: int, values: Sequence[Any]) -> Fold:
+    def _gather(self, rows: list[CatalogRow], number: int, values: Sequence[Any]) -> Fold:
         call, run = self._calls[number], self._run
         if run is None or not isinstance(call.run, Fold):
             raise AssertionError("an aggregate runs in an execution")
@@ -194,7 +200,7 @@ class Sandbox:
             raise
         return call.run
 
-    def _fold_rows(self, fold: Fold, rows: list[Row]) -> Any:
+    def _fold_rows(self, fold: Fold, rows: list[CatalogRow]) -> Any:
         run = self._run
         if run is None:
             raise AssertionError("an aggregate runs in an execution")

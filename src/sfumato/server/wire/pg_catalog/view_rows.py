@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 from sfumato.server.wire.oids import Column
 from sfumato.server.wire.pg_catalog.column_rows import attribute, information_column
-from sfumato.server.wire.pg_catalog.compiled import Row
-from sfumato.server.wire.pg_catalog.relations import OWNER, Relation, VirtualCatalog, as_row, relations
+from sfumato.server.wire.pg_catalog.compiled import CatalogRow
+from sfumato.server.wire.pg_catalog.relations import OWNER, CatalogRelation, VirtualCatalog, as_row, relations
 
 TEMPORARY_SCHEMA = "pg_temp_1"
 """The schema of temporary views. Every session has its own."""
@@ -46,8 +46,8 @@ def with_views(catalog: VirtualCatalog, views: Collection[CataloguedView]) -> Vi
 
 
 def _with_view_rows(
-    base: Callable[[], list[Row]], relation: Relation, added: list[dict[str, Any]]
-) -> Callable[[], list[Row]]:
+    base: Callable[[], list[CatalogRow]], relation: CatalogRelation, added: list[dict[str, Any]]
+) -> Callable[[], list[CatalogRow]]:
     return lambda: [*base(), *(as_row(relation, row) for row in added)]
 
 
