@@ -90,7 +90,8 @@ WORKLOAD_BUGS: tuple[Bug, ...] = (
         (
             "release/block_trees.py",
             "                total += moments[power + times > 2] * (first**power * second**times).sum(axis=1)\n",
-            "                total += moments[power + times > 2] * (first**power * second**times).sum(axis=1) * (level == 0)\n",
+            "                total += moments[power + times > 2] * (first**power * second**times).sum(axis=1) "
+            "* (level == 0)\n",
         ),
     ),
     planned(
