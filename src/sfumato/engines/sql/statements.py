@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sfumato.analysis.private_query import Absent, Group, KeyValue
 from sfumato.engines.aggregates import Aggregates, BucketWeights, GroupAggregates, Held, KeyFrequencies
 from sfumato.engines.engine import Histograms, Job, PlannedStatement, SelectedBounds
+from sfumato.engines.sql.blocks import skip_levels, with_block_sums
 from sfumato.engines.sql.bounding.candidates import without_idle_bounds
 from sfumato.engines.sql.bounding.selection import totals_sql
 from sfumato.engines.sql.bucket_lists import held_in_lists
@@ -109,7 +110,7 @@ def prepared(
         | {one.name: length.add(_chosen_sql(group, one, tables, dialect)) for one in group.chosen}
         for group in groups
     )
-    write = partial(group_sql, tables=tables, dialect=dialect)
+    write = skip_levels(plan, partial(group_sql, tables=tables, dialect=dialect))
     statements = tuple(None if (sql := write(group)) is None else length.add(sql) for group in groups)
     added_up = frozenset(one.group.label for one in groups if totals_sql(one, tables, dialect) is not None)
     return Statements(plan, statements, histograms, write, added_up)
@@ -186,7 +187,7 @@ def aggregated(
             else:
                 held[one.name] = _held(group, one, numbers.keys, many)
         found.append(GroupAggregates(numbers.keys, columns, numbers.units, held))
-    return Aggregates(tuple(found))
+    return with_block_sums(job.plan, Aggregates(tuple(found)))
 
 
 def _at_selected(
