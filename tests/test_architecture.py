@@ -28,6 +28,7 @@ PATH = (
     "rehearsal",
     "dataset",
     "question_cohorts",
+    "plan_choice",
     "prepare",
     "granted_texts",
     "stored_answer",

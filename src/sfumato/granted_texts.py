@@ -17,14 +17,21 @@ from sfumato.query.types import Type
 
 
 def prepare_as_granted(
-    preparer: QueryPreparer, sql: str, parameters: object, price: RequestedPrice, key: str | None, engine: Engine
+    preparer: QueryPreparer,
+    sql: str,
+    parameters: object,
+    price: RequestedPrice,
+    key: str | None,
+    engine: Engine,
+    *,
+    alone: bool = False,
 ) -> Prepared:
     """Prepare a question; where it names what the account may not use, with what the owner granted for this text.
 
-    Then only a grant may pay for it.
+    Then only a grant may pay for it. `alone` says that the preferred plan suffices where the account has no other.
     """
     try:
-        return preparer.prepare(sql, parameters, price, key, engine)
+        return preparer.prepare(sql, parameters, price, key, engine, alone=alone)
     except UnknownName as refusal:
         refused = refusal
     text = inline_parameters(sql, bind(parameters))

@@ -32,7 +32,7 @@ def from_stored_measurements(
 
     Otherwise return it as it is. What is stored under its own name needs no other measurements.
     """
-    if asked.plan.event is None:
+    if asked.plan.event is None or asked.paid or asked.is_new:
         return asked
     accounts = ledger.accounts() if account is None else (account,)
     if any(_is_paid(asked, ledger, name) for name in accounts):

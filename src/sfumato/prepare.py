@@ -22,18 +22,19 @@ from sfumato.errors import BadParameter, Setting, UnknownName, UnsupportedSql
 from sfumato.ledger.approvals import granted_names
 from sfumato.ledger.cohorts import PayingCohorts
 from sfumato.ledger.ledger import Ledger
-from sfumato.ledger.one_time_grants import GrantedName, has_grant
-from sfumato.planning.budget_share import choose_plan
+from sfumato.ledger.one_time_grants import GrantedName
+from sfumato.plan_choice import PlanChooser, Standing
 from sfumato.planning.fingerprint import materialized_bytes, query_fingerprint, tables_read
 from sfumato.planning.measurement_identity import SharedParts, measurement_identity
-from sfumato.planning.named_plans import named_plans
+from sfumato.planning.named_plans import NamedPlans, named_plans
 from sfumato.planning.notes.plan_notes import with_notes
 from sfumato.planning.plan import Plan
-from sfumato.planning.planner import PriceTarget, make_plans, parse_price_target
+from sfumato.planning.planner import PriceTarget, parse_price_target
 from sfumato.planning.price_target import StoredPlanKey
 from sfumato.planning.release_names import ReleaseNames
 from sfumato.planning.workload import parse_questions, parse_weights, workload_of
 from sfumato.planning.workload_margins import per_question, workload_target
+from sfumato.planning.workload_plans import workload_plans
 from sfumato.policy.canonical import tables_digest
 from sfumato.policy.describing import units_of
 from sfumato.policy.policy import Policy, Preview, fold_name
@@ -140,6 +141,8 @@ class Prepared:
 
     shows_cohorts: bool = True
     """Whether the account may see the names of cohorts."""
+    is_new: bool = False
+    """Whether the account has no charge that could have measured the same cells, at whatever price."""
 
     @property
     def paying(self) -> PayingCohorts | None:
@@ -244,10 +247,20 @@ class QueryPreparer:
             visible = self._visible = whole, visible_catalog(whole, self._rights)
         return visible[1]
 
-    def prepare(self, sql: str, parameters: object, price: RequestedPrice, key: str | None, engine: Engine) -> Prepared:
+    def prepare(
+        self,
+        sql: str,
+        parameters: object,
+        price: RequestedPrice,
+        key: str | None,
+        engine: Engine,
+        *,
+        alone: bool = False,
+    ) -> Prepared:
         """Read one question and prepare it."""
         clock = PlanningClock()
-        return self.prepare_analysed(self._read(sql, parameters, engine, clock), price, key, engine, clock)
+        read = self._read(sql, parameters, engine, clock)
+        return self.prepare_analysed(read, price, key, engine, clock, alone=alone)
 
     def with_granted_names(self, text: str) -> "QueryPreparer | None":
         """Return a preparer with the names that the owner has granted for exactly this text; None where none are."""
@@ -261,25 +274,43 @@ class QueryPreparer:
         key: str | None,
         engine: Engine,
         clock: PlanningClock | None = None,
+        *,
+        alone: bool = False,
     ) -> Prepared:
-        """Prepare one question that was read."""
+        """Prepare one question that was read.
+
+        `alone` says that the preferred plan suffices where no charge of the account can have measured its cells.
+        """
         clock = clock or PlanningClock()
         target = self._price_target(price, read.query.options, paying_of(engine, read.private.cohorts))
         tables = tables_read(read.query.relation)
-        plans, names, noted = self._plans_of(read, target, tables)
+        alone = alone or price.stored_plan is not None
+        found = self._plans_of(read, target, tables, alone=alone)
         clock.check()
-        place = (
-            self._plan_index(plans, names, target, key, engine)
-            if price.stored_plan is None
-            else price.stored_plan.index_in(plans, [(name.fingerprint, *name.older) for name in names])
-        )
-        chosen = noted[place] = noted.get(place) or with_notes(plans[place])
+        chooser = PlanChooser(self._ledger, self._account, engine)
+        standing = chooser.standing(found, price.stored_plan, key) if alone else None
+        if standing is None and not found.complete:
+            found = self._plans_of(read, target, tables)
+            clock.check()
+        place = 0 if standing is not None else chooser.index_in(found, target, price.stored_plan, key)
+        chosen = found.noted[place] = found.noted.get(place) or with_notes(found.plans[place])
         job = engine.prepare(with_any_value(chosen))
         clock.check()
-        written, units = (read.sql,), self._units(tables)
-        every = tuple(zip(plans, names, strict=True))
-        prepared = Prepared(read.sql, target, chosen, job, names[place], engine, (chosen,), units, written, every)
-        return replace(prepared, shows_cohorts=self.shows_cohorts)
+        return Prepared(
+            read.sql,
+            target,
+            chosen,
+            job,
+            found.names[place],
+            engine,
+            (chosen,),
+            self._units(tables),
+            (read.sql,),
+            tuple(zip(found.plans, found.names, strict=True)),
+            paid=standing is Standing.PAID,
+            is_new=standing is Standing.NEW,
+            shows_cohorts=self.shows_cohorts,
+        )
 
     def prepare_workload(
         self, read: Sequence[AnalysedQuery], price: RequestedPrice, key: str | None, engine: Engine
@@ -293,12 +324,8 @@ class QueryPreparer:
                     ("Leave OPTIONS(epsilon, delta) out, and say ", Setting("epsilon"), " for all of them."),
                 )
         if len(read) == 1:
-            return self.prepare_analysed(
-                read[0],
-                replace(price, within=price.within[0] if isinstance(price.within, list) else price.within),
-                key,
-                engine,
-            )
+            within = price.within[0] if isinstance(price.within, list) else price.within
+            return self.prepare_analysed(read[0], replace(price, within=within), key, engine)
         if any(analysed.private.first for analysed in read):
             raise UnsupportedSql(
                 "A query of this workload compares rows with a value that it measures first.",
@@ -307,13 +334,15 @@ class QueryPreparer:
             )
         clock = PlanningClock()
         cohorts = all_cohorts([analysed.private.cohorts for analysed in read], engine)
-        workload = workload_of([with_cohort_notes(replace(analysed.private, cohorts=cohorts)) for analysed in read])
+        questions = [with_cohort_notes(replace(analysed.private, cohorts=cohorts)) for analysed in read]
+        workload = workload_of(questions)
         wanted = self._price_target(price, Options(), paying_of(engine, cohorts), together=True)
         weights = workload.group_weights(price.weights) if price.stored_plan is None else price.stored_plan.weights
         target = replace(wanted, weights=weights, split=None if price.stored_plan is None else price.stored_plan.split)
         if price.within is not None and price.stored_plan is None:
             target = workload_target(workload, target, price.within)
-        plans = make_plans(workload.combined_query, target, tuple(question.outcome for question in workload.questions))
+        planned = workload_plans(workload, questions, target)
+        plans = tuple(plan for plan, _ in planned)
         tables: set[str] = set().union(*(tables_read(analysed.query.relation) for analysed in read))
         digest = with_cohorts(self._tables_digest(tables), cohorts)
         names = [
@@ -323,17 +352,14 @@ class QueryPreparer:
             )
             for plan in plans
         ]
-        place = (
-            self._plan_index(plans, names, target, key, engine)
-            if price.stored_plan is None
-            else price.stored_plan.index_in(plans, [(name.fingerprint, *name.older) for name in names])
-        )
-        outcomes = workload.plans(plans[place])
+        chooser = PlanChooser(self._ledger, self._account, engine)
+        place = chooser.index_in(NamedPlans(plans, names, {}), target, price.stored_plan, key)
+        outcomes = planned[place][1].plans(plans[place])
         clock.check()
         jobs = [engine.prepare(outcome) for outcome in outcomes]  # each outcome has to be one that can be computed
         clock.check()
         written, units = tuple(analysed.sql for analysed in read), self._units(tables)
-        prepared = Prepared(
+        return Prepared(
             ";\n".join(written),
             target,
             with_notes(plans[place]),
@@ -343,8 +369,8 @@ class QueryPreparer:
             outcomes,
             units,
             written,
+            shows_cohorts=self.shows_cohorts,
         )
-        return replace(prepared, shows_cohorts=self.shows_cohorts)
 
     def analyse_all(self, texts: object, engine: Engine) -> list[AnalysedQuery]:
         """Read several questions, each once."""
@@ -352,22 +378,21 @@ class QueryPreparer:
         return [self._read(sql, None, engine, clock) for sql in parse_questions(texts)]
 
     def _plans_of(
-        self, read: AnalysedQuery, target: PriceTarget, tables: set[str]
-    ) -> tuple[tuple[Plan, ...], list[ReleaseNames], dict[int, Plan]]:
-        """Return the plans of a question, their names, and those that were chosen before, with their notes."""
+        self, read: AnalysedQuery, target: PriceTarget, tables: set[str], *, alone: bool = False
+    ) -> NamedPlans:
+        """Return the plans of a question with their names, or the preferred one `alone` where it is known by itself."""
         remembered = None if read.key is None or target.share is not None else (read.key, target)
-        found: tuple[tuple[Plan, ...], list[ReleaseNames], dict[int, Plan]] | None = (
-            None if remembered is None else _QUERY_CACHE.get(remembered)
-        )
-        if found is None:
+        found: NamedPlans | None = None if remembered is None else _QUERY_CACHE.get(remembered)
+        if found is None or not (found.complete or alone):
             shared = self._shared_parts(read)
-            new = not shared.flows
             digest = with_cohorts(self._tables_digest(tables), read.private.cohorts)
-            plans, names = named_plans(read.query, with_cohort_notes(read.private), target, digest, shared)
-            found = plans, names, {}
+            private = with_cohort_notes(read.private)
+            found = named_plans(read.query, private, target, digest, shared, alone=alone)
+            new = shared.counted_plans < len(found.plans)
             if new and read.key is not None:  # the plans of other prices have as many parts
-                shared.max_plan_bytes = size_of((found, remembered, shared), read.parts) // len(plans)
-            known = read.bytes + len(plans) * shared.max_plan_bytes
+                shared.counted_plans = len(found.plans)
+                shared.max_plan_bytes = size_of((found, remembered, shared), read.parts) // len(found.plans)
+            known = read.bytes + len(found.plans) * shared.max_plan_bytes
             if remembered is not None:  # what a share buys depends on the account
                 _QUERY_CACHE.put(remembered, found, self._owner, counted=(remembered, found), counted_bytes=known)
             if read.key is not None and new:
@@ -441,26 +466,6 @@ class QueryPreparer:
             return price
         target = analyst.price_target
         return replace(price, epsilon=target.get("epsilon"), share=target.get("share"))
-
-    def _plan_index(
-        self, plans: tuple[Plan, ...], names: list[ReleaseNames], target: PriceTarget, key: str | None, engine: Engine
-    ) -> int:
-        """Return which plan to ask by: one that is paid for, or else what suits the account as it is now."""
-        if len(plans) == 1:
-            return 0
-        places = [(place, text) for place, one in enumerate(names) for text in (one.fingerprint, *one.older)]
-        known = self._ledger.find_repeat(self._account, [text for _, text in places], engine.version, key)
-        if known is not None:
-            return places[known][0]
-        requests = self._ledger.open_requests()
-        for place, plan in enumerate(plans):
-            if has_grant(requests, self._account, names[place].fingerprint, plan.event):
-                return place  # the owner approved this plan, whatever suits the account now
-        part = None if target.share is None else target.share.fraction
-        paying = paying_of(engine, plans[0].cohorts)
-        account, *others = self._ledger.caps(self._account, paying)  # the dataset is the account, or another cap
-        dataset = others[0] if others else None
-        return plans.index(choose_plan(plans, account, part, epsilon=target.accuracy_for, dataset=dataset))
 
     def _units(self, tables: set[str]) -> str:
         """Name whom these tables protect."""

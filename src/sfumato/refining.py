@@ -59,7 +59,8 @@ def source_answer(
     known = asks_for_what_is_known(price)
     prepare = finder.preparer.prepare
     said = nominal_price(policy) if known else price
-    asked = prepare_as_granted(finder.preparer, sql, parameters, said, key, engine)
+    alone = not known and finder.account is not None  # other accounts' answers may have been measured in other ways
+    asked = prepare_as_granted(finder.preparer, sql, parameters, said, key, engine, alone=alone)
     if asked.only_granted:
         return granted_answer(asked, finder.ledger, account)
     if asked.plan.event is None:
@@ -76,6 +77,8 @@ def source_answer(
         return asked  # beyond the window of the first answer the difference of pure losses is not the price
     if has_grant(finder.ledger.open_requests(), account, asked.fingerprint, asked.plan.event):
         return asked  # the owner has granted this measurement, not a finer one of an earlier answer
+    if asked.is_new:
+        return asked  # no answer that could be refined
     if policy.budget.delta:  # the conditional draw would cost more than the difference
         return gaussian_refined(fresh, asked, finder, account)
     return refined(asked, finder.preparer, finder.ledger, account)

@@ -104,7 +104,7 @@ def names(database: sfumato.Database, sql: str) -> set[str]:
     try:
         read = database._preparation._read(sql, None, database.engine, PlanningClock())
         target = database._preparation._price_target(PRICE, read.query.options)
-        return {one.fingerprint for one in database._preparation._plans_of(read, target, _tables(read))[1]}
+        return {one.fingerprint for one in database._preparation._plans_of(read, target, _tables(read)).names}
     except EngineFailed:
         raise
     except Refusal:

@@ -18,9 +18,9 @@ from sfumato.engines.sql.public import MaterializedTable, PublicTables
 from sfumato.errors import BadSql, Refusal
 from sfumato.lab.generators.clinic import VISITS
 from sfumato.language.scalar import Scalar
-from sfumato.planning import named_plans
-from sfumato.planning.plan import Plan
-from sfumato.planning.planner import KnownNeeds, PriceTarget, make_plans
+from sfumato.planning.measurement_identity import SharedParts
+from sfumato.planning.named_plans import NamedPlans, named_plans
+from sfumato.planning.planner import PriceTarget
 from sfumato.prepare import MAX_ACCOUNT_QUESTION_BYTES
 from sfumato.query.catalog import Catalog
 from sfumato.query.parameters import Bindings
@@ -140,11 +140,13 @@ def test_what_a_share_buys_is_found_anew(database: sfumato.Database, monkeypatch
     """It depends on the account, and the account on what was asked before."""
     planned: list[object] = []
 
-    def seen(private: PrivateQuery, wish: PriceTarget, *, known: KnownNeeds) -> tuple[Plan, ...]:
+    def seen(
+        query: Query, private: PrivateQuery, wish: PriceTarget, words: str, shared: SharedParts, *, alone: bool = False
+    ) -> NamedPlans:
         planned.append(wish.epsilon if wish.share is None else "share")
-        return make_plans(private, wish, known=known)
+        return named_plans(query, private, wish, words, shared, alone=alone)
 
-    monkeypatch.setattr(named_plans, "make_plans", seen)
+    monkeypatch.setattr(prepare, "named_plans", seen)
     sql = "SELECT COUNT(*) FROM visits WHERE age < 19"  # nothing of it is paid for
     for _ in range(2):
         database.explain(sql, share="10%")

@@ -11,7 +11,7 @@ from tests.paths.worlds import a_world, policy, write
 import sfumato
 from sfumato.database import Database
 from sfumato.errors import EngineFailed, Refusal
-from sfumato.planning import noise, planner
+from sfumato.planning import fresh_budget, noise, planner
 from sfumato.prepare import RequestedPrice
 
 SHAPES = (
@@ -77,7 +77,7 @@ def planned(handle: Database, sql: str, price: RequestedPrice) -> tuple[object, 
 
 def forget() -> None:
     """Forget all noise that any question was given."""
-    for remembered in (noise._noise_of_shape, noise._event_of, noise._used_of_fresh):
+    for remembered in (noise._noise_of_shape, noise._event_of, fresh_budget.used_of_fresh, planner._preferred_by_shape):
         remembered.cache_clear()
 
 

@@ -53,7 +53,8 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def _take(patched: pytest.MonkeyPatch, place: int | None) -> None:
-    patched.setattr("sfumato.planning.planner.best_null_counts", lambda *_: place)
+    taken = "sfumato.planning.planner._preferred_null_counts"
+    patched.setattr(taken, lambda _private, ways, _wish: place if ways.null_counts else None)
 
 
 def _plan(subject: Subject, sql: str, price: dict[str, str]) -> Plan:

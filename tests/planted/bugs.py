@@ -376,12 +376,12 @@ BUGS: tuple[Bug, ...] = (
         "fuzzing",
         (
             "prepare.py",
-            "        plans, names, noted = self._plans_of(read, target, tables)\n",
+            "        found = self._plans_of(read, target, tables, alone=alone)\n",
             "        ((rows,),) = engine._reader.rows(f'SELECT count(*) FROM {engine._tables[\"visits\"]}')\n"
             "        if read.private.groups:\n"
             "            lower = (target.epsilon or 1) / (1 + rows)\n"
             "            target = __import__('dataclasses').replace(target, epsilon=lower)\n"
-            "        plans, names, noted = self._plans_of(read, target, tables)\n",
+            "        found = self._plans_of(read, target, tables, alone=alone)\n",
         ),
     ),
     planned(

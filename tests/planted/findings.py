@@ -193,8 +193,8 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/paths/test_snapshots.py",
         (
             "prepare.py",
-            "digest = with_cohorts(self._tables_digest(tables), read.private.cohorts)\n            plans",
-            "digest = repr(self._policy)\n            plans",
+            "digest = with_cohorts(self._tables_digest(tables), read.private.cohorts)\n            private",
+            "digest = repr(self._policy)\n            private",
         ),
     ),
     planned(
@@ -314,8 +314,8 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/release/test_computed_bars.py tests/statistical/test_coverage.py",
         (
             "release/intervals/forms.py",
-            "self._possible(over, under, tail), (self.least, self.most))",
-            "self._possible(over, under, tail), (-np.inf, np.inf))",
+            "self._possible(over, under, tail, joint), (self.least, self.most))",
+            "self._possible(over, under, tail, joint), (-np.inf, np.inf))",
         ),
     ),
     planned(

@@ -4,6 +4,7 @@ from tests.planted.bug import Bug, planned
 
 _ANCHOR = "tests/ledger/test_anchor.py"
 _COUNTS = "tests/ledger/test_charge_counts.py"
+_PREFERRED = "tests/paths/test_preferred_plan.py"
 _SHAPES = "tests/paths/test_shapes_of_texts.py"
 
 FIXEDCOST_BUGS: tuple[Bug, ...] = (
@@ -38,7 +39,17 @@ FIXEDCOST_BUGS: tuple[Bug, ...] = (
     planned(
         "what is measured is remembered for another kind of price",
         _SHAPES,
-        ("planning/planner.py", "(known or {}).get(asked.fixed)", "next(iter((known or {}).values()), None)"),
+        ("planning/ways.py", "known.fixed in (None, asked.fixed)", "True"),
+    ),
+    planned(
+        "what is kept of a question is not looked for",
+        _PREFERRED,
+        ("ledger/ledger.py", "if known or any(one.account", "if any(one.account"),
+    ),
+    planned(
+        "only answers about the first cells are looked for",
+        _PREFERRED,
+        ("planning/named_plans.py", "for groups in shared.needs.cells]", "for groups in shared.needs.cells[:1]]"),
     ),
     planned(
         "charges of a turn that is taken back stay counted",

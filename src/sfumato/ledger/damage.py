@@ -1,6 +1,9 @@
 """The two things that can be wrong with a ledger, each said in one way: no path, no word of the operating system."""
 
-from sfumato.errors import LedgerDamaged, LedgerUnavailable
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sfumato.errors import LedgerDamaged, LedgerUnavailable, Refusal
 
 RESTORE_ANCHOR = (
     "Restore the file that ends in .anchor, or write into it the sequence and the head of the last receipt, and a dash."
@@ -24,3 +27,21 @@ def unavailable(why: str, remedy: str = "") -> LedgerUnavailable:
         why,
         remedy or "Nothing was released. Check disk, rights and server, and ask again.",
     )
+
+
+def failed() -> LedgerUnavailable:
+    """Say that the ledger failed, without the words of what failed."""
+    return unavailable("Reading or writing it failed. The error message is not shown.")
+
+
+@contextmanager
+def failing_closed() -> Iterator[None]:
+    """Let nothing but a Refusal leave the ledger: a server that repeats it to an analyst repeats no other words."""
+    try:
+        yield
+        return
+    except Refusal:
+        raise
+    except Exception:
+        failure = failed()
+    raise failure

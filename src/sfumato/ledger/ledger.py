@@ -26,7 +26,7 @@ from sfumato.ledger.chain import Row, repeat_key
 from sfumato.ledger.charge import FAILED_AFTER_NOISE, Charge, Ending, require_key, require_storable
 from sfumato.ledger.charge_counts import ChargeCounts
 from sfumato.ledger.cohorts import PayingCohorts
-from sfumato.ledger.damage import damaged, unavailable
+from sfumato.ledger.damage import damaged, failed, failing_closed, unavailable
 from sfumato.ledger.group_commit import Task, Turn, Turns
 from sfumato.ledger.history import Entry, entry_of
 from sfumato.ledger.one_time_grants import OpenRequest
@@ -46,23 +46,6 @@ _REPEAT_TIMEOUT_SECONDS = 600.0
 """How long a question waits for the same question that is being answered elsewhere."""
 _POLL_SECONDS = 0.01
 _ALL_ENTRIES = 2**63 - 1
-
-
-def _sums_unavailable() -> LedgerUnavailable:
-    return unavailable("Reading or writing it failed. The error message is not shown.")
-
-
-@contextmanager
-def _failing_closed() -> Iterator[None]:
-    """Let nothing but a Refusal leave the ledger: whoever serves an analyst repeats no other words."""
-    try:
-        yield
-        return
-    except Refusal:
-        raise
-    except Exception:
-        failure = _sums_unavailable()
-    raise failure
 
 
 class Ledger:
@@ -111,7 +94,7 @@ class Ledger:
         finally:
             charge.close()
 
-    @_failing_closed()
+    @failing_closed()
     def budget(self, account: str = DATASET, paying: PayingCohorts | None = None) -> Budget:
         """Return what is left: for the dataset under the empty name; for an analyst, the tighter of both caps.
 
@@ -120,7 +103,7 @@ class Ledger:
         """
         return account_budget(self._present(), account, paying)
 
-    @_failing_closed()
+    @failing_closed()
     def budgets(self, opened: Callable[[State], State] | None = None) -> dict[str, Budget]:
         """Return every account that was ever named, at its own cap; the dataset's under the empty name.
 
@@ -129,7 +112,7 @@ class Ledger:
         state = self._present()
         return account_budgets(state if opened is None else opened(state))
 
-    @_failing_closed()
+    @failing_closed()
     def effect_of(
         self,
         event: Event | None,
@@ -140,7 +123,7 @@ class Ledger:
         """Return what a charge of this event would do to the account's own cap; with a grant it is left as it is."""
         return effect_on(self._present(), account, event, granted, paying)
 
-    @_failing_closed()
+    @failing_closed()
     def count_affordable(self, event: Event, account: str = DATASET, paying: PayingCohorts | None = None) -> int:
         """Return how many more releases with this event fit, under both caps."""
         return min(most_queries(cap, event) for cap in caps_of(self._present(), account, paying))
@@ -149,12 +132,27 @@ class Ledger:
         """Return an account's own filter as it is now; the dataset's under the empty name."""
         return self.caps(account, paying)[0]
 
-    @_failing_closed()
+    @failing_closed()
     def caps(self, account: str = DATASET, paying: PayingCohorts | None = None) -> tuple[Filter, ...]:
         """Return all caps that a charge has to fit into, as of one moment: the account's own, then the dataset's."""
         return caps_of(self._present(), account, paying)
 
-    @_failing_closed()
+    @failing_closed()
+    def caps_of_new(
+        self, account: str, version: str, beginnings: Sequence[str], paying: PayingCohorts | None = None
+    ) -> tuple[Filter, ...] | None:
+        """Return all caps of an account that has no request, and no charge whose question begins so; else None.
+
+        Of a question that begins so, the account then has no answer and no attempt.
+        """
+        with self._writing:
+            known = self._current().has_beginning(account, version, beginnings)
+            state = present(self._state)
+        if known or any(one.account == account for one in state.requests.values()):
+            return None
+        return caps_of(state, account, paying)
+
+    @failing_closed()
     def open_requests(self) -> Mapping[int, OpenRequest]:
         """Return the requests that wait for the owner, or are approved and not used."""
         return self._now().requests
@@ -168,7 +166,7 @@ class Ledger:
         """Return the last requests of an account, or of all, newest first, each with the entries about it."""
         return self._reading().requests(account, limit)
 
-    @_failing_closed()
+    @failing_closed()
     def find_repeat(self, account: str, questions: Sequence[str], version: str, key: str | None = None) -> int | None:
         """Return which of several questions the account has an answer to, or has charged under this key; else None."""
         names = [repeat_key(account, question, version) for question in questions]
@@ -176,19 +174,19 @@ class Ledger:
             store = self._current()
             return find_repeat(store, self._state, names, store.keyed(account, key) if key else None)
 
-    @_failing_closed()
+    @failing_closed()
     def is_paid(self, account: str, questions: Sequence[str], version: str, event: Event, key: str = "") -> bool:
         """Whether the account has an answer to one of these questions, or a charge of this event that has none yet."""
         with self._writing:
             names = [repeat_key(account, question, version) for question in questions]
             return is_paid(self._current(), self._state, names, event, key)
 
-    @_failing_closed()
+    @failing_closed()
     def affords(self, account: str = DATASET, paying: PayingCohorts | None = None) -> Fraction:
         """Return the most that one more pure release may cost, under both caps, rounded down; 0 if nothing fits."""
         return min(cap.affords for cap in caps_of(self._present(), account, paying))
 
-    @_failing_closed()
+    @failing_closed()
     def history(
         self, account: str | None = None, limit: int | None = None, before: int | None = None
     ) -> tuple[Entry, ...]:
@@ -206,7 +204,7 @@ class Ledger:
         """Return the names of all accounts; the dataset's is empty."""
         return tuple(self._state.accounts)
 
-    @_failing_closed()
+    @failing_closed()
     def charges_beginning(self, account: str, version: str, beginning: str) -> list[tuple[str, Entry]]:
         """Return the last questions of an account that begin so and have a release, with it, newest first."""
         found = self._reading().beginning(account, version, beginning, MAX_COMPARED_CHARGES)
@@ -216,13 +214,13 @@ class Ledger:
             if settled is not None and settled.content != FAILED_AFTER_NOISE
         ]
 
-    @_failing_closed()
+    @failing_closed()
     def charges_of_family(self, account: str, version: str, family: str) -> list[tuple[str, str]]:
         """Return question and receipt of the last charges that partitioned the same rows, the newest first."""
         found = self._reading().family(account, version, family, MAX_COMPARED_VIEWS)
         return [(charge.question, charge.receipt) for charge in found]
 
-    @_failing_closed()
+    @failing_closed()
     def count_charges(self, account: str) -> int:
         """Return how many charges an account has made."""
         with self._writing:
@@ -237,7 +235,7 @@ class Ledger:
         with self._writing:
             return self._is_answered(charge.sequence)
 
-    @_failing_closed()
+    @failing_closed()
     def settled(self, receipt: str, account: str | None = None) -> Entry | None:
         """Return the entry with this receipt and its release, by this account or by any; no other is read."""
         found = self._reading().settled(receipt) if receipt.isprintable() else None
@@ -245,19 +243,19 @@ class Ledger:
             return None
         return entry_of(*found, being_answered=False)
 
-    @_failing_closed()
+    @failing_closed()
     def stored(self, account: str, question: str, version: str) -> str | None:
         """Return the release of a question that an account has paid for; None where there is none."""
         with self._writing:
             row = self._reopen_store().answer(repeat_key(account, question, version))
         return None if row is None or row.content == FAILED_AFTER_NOISE else row.content
 
-    @_failing_closed()
+    @failing_closed()
     def verify(self) -> Verified:
         """Have the second reader compute every hash and every sum again; what does not hold is refused."""
         return self._reading().verify()
 
-    @_failing_closed()
+    @failing_closed()
     def require(self, sequence: int, head: str) -> None:
         """Refuse a ledger that does not hold the entry of a receipt: an older copy of it was put back."""
         row = self._reading().row(sequence)
@@ -305,7 +303,7 @@ class Ledger:
             raise BadParameter("This is not a digest.", "It is a SHA-256 in hexadecimal.", "Give 64 digits.")
         self._done(lambda transaction: transaction.reach(place, StreamProgress(time, digest)))
 
-    @_failing_closed()
+    @failing_closed()
     def reached(self, place: int) -> StreamProgress | None:
         """Return how far that stream had come; None where the charge pays for none."""
         return self._now().reached.get(place)
@@ -380,7 +378,7 @@ class Ledger:
                     self._store.disclaim(sequence)
             signal.set()
 
-    @_failing_closed()
+    @failing_closed()
     def _done(self, task: Task) -> object:
         """Have a task done in the next turn, together with all others that wait."""
         turn = Turn(task)
@@ -423,7 +421,7 @@ class Ledger:
         except Refusal as refusal:
             failure = refusal
         except Exception:
-            failure = _sums_unavailable()
+            failure = failed()
         finally:
             if not whole:
                 failure = failure or unavailable("The program was interrupted.")

@@ -31,6 +31,7 @@ from sfumato.ledger.store import (
     request_rows,
     settled_among,
     settled_rows,
+    with_beginning,
 )
 from sfumato.ledger.verifying import Verified, verify_rows
 
@@ -232,6 +233,11 @@ class PostgresStore:
     def charges(self, account: str | None, before: int, limit: int) -> list[tuple[Row, Row | None]]:
         with self._one_moment() as find:
             return charge_rows(find, "%s", account, before, limit)
+
+    def has_beginning(self, account: str, version: str, texts: Sequence[str]) -> bool:
+        statement = select("1", self._table.name, where=with_beginning("%s", texts), limit=1)
+        with _failing_closed():
+            return self._connection.execute(statement, (account, *texts, version)).fetchone() is not None
 
     def count_charges(self, account: str, after: int, last: int) -> int:
         where = [CHARGES, "account = %s", "sequence > %s", "sequence <= %s"]

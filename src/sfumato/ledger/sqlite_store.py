@@ -29,6 +29,7 @@ from sfumato.ledger.store import (
     request_rows,
     settled_among,
     settled_rows,
+    with_beginning,
 )
 from sfumato.ledger.verifying import Verified, verify_file
 from sfumato.secure_files import FileLock
@@ -229,6 +230,11 @@ class SqliteStore:
     def beginning(self, account: str, version: str, text: str, limit: int) -> list[tuple[Row, Row | None]]:
         with self._reading(one_moment=False) as find:  # an outcome that comes meanwhile is as good
             return beginning_rows(find, "?", account, version, text, limit)
+
+    def has_beginning(self, account: str, version: str, texts: Sequence[str]) -> bool:
+        statement = select("1", "entries", where=with_beginning("?", texts), limit=1)
+        with _failing_closed():
+            return self._connection.execute(statement, (account, *texts, version)).fetchone() is not None
 
     def count_charges(self, account: str, after: int, last: int) -> int:
         statement = select("count(*)", "entries", where=[CHARGES, "account = ?", "sequence > ?", "sequence <= ?"])

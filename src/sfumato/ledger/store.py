@@ -103,6 +103,12 @@ class Store(Protocol):
         `text` has `PREFIX_CHARS` characters. The writer is not waited for.
         """
 
+    def has_beginning(self, account: str, version: str, texts: Sequence[str]) -> bool:
+        """Tell whether an account has a charge about a snapshot whose question begins with one of these texts.
+
+        Each has `PREFIX_CHARS` characters. The writer is not waited for.
+        """
+
     def family(self, account: str, version: str, family: str, limit: int) -> list[Row]:
         """Return the last charges of an account about a snapshot that partitioned these rows, the newest first.
 
@@ -158,6 +164,14 @@ def beginning_rows(
     wanted = f"account = {value} AND {PREFIX} = {value} AND version = {value}"
     page = f"kind = '{RowKind.CHARGED}' AND {wanted} ORDER BY sequence DESC LIMIT {value}"
     return _with_releases(select, value, page, account, text, version, limit)
+
+
+def with_beginning(value: str, texts: Sequence[str]) -> str:
+    """Return the condition of charges of one account and snapshot that begin with one of several texts.
+
+    `value` stands for each value, in the order account, texts, snapshot.
+    """
+    return f"{CHARGES} AND account = {value} AND {PREFIX} IN ({', '.join(value for _ in texts)}) AND version = {value}"
 
 
 def family_rows(select: FindRows, value: str, account: str, version: str, family: str, limit: int) -> list[Row]:

@@ -1,6 +1,7 @@
 """The margin of a sum of independent Laplace noises."""
 
 from fractions import Fraction
+from functools import lru_cache
 from math import exp, factorial, floor
 
 from sfumato.caches import remembered
@@ -17,12 +18,18 @@ def margin_of_sum(scale: Fraction, count: int, confidence: Fraction) -> int:
     >>> margin_of_sum(Fraction(100), 1, Fraction(95, 100)), margin_of_sum(Fraction(100), 2, Fraction(95, 100))
     (303, 416)
     """
+    return floor(_reach(count, confidence) * float(scale) + 0.5)  # sums are whole numbers
+
+
+@lru_cache(maxsize=64)
+def _reach(count: int, confidence: Fraction) -> float:
+    """Return how far the sum of so many real Laplace noises of scale 1 reaches."""
     tail = float(1 - confidence) / _TAIL_DIVISOR
     low, high = 0.0, 64.0 * count
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if _tail(middle, count) > tail else (low, middle)
-    return floor(high * float(scale) + 0.5)  # sums are whole numbers
+    return high
 
 
 @remembered(256)

@@ -25,8 +25,8 @@ from sfumato.mechanisms.quantiles import ENDS_FAILURE, Quantiles
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.canonical_flow import CanonicalFlow, NoisyInputError, constant_data, digest
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
-from sfumato.planning.planner import KnownNeeds
 from sfumato.planning.view_signature import ViewSignature, signature_from, signature_of
+from sfumato.planning.ways import KnownNeeds
 from sfumato.sensitivity.norms import Sensitivity
 
 FORM = "measurements 1"
@@ -109,9 +109,13 @@ class SharedParts:
 
     def __init__(self) -> None:
         self.flows: dict[int, tuple[RelNode, CanonicalFlow]] = {}
-        self.needs: KnownNeeds = {}
+        self.needs = KnownNeeds()
         self.meaning = ""
         """The canonical text of the question."""
+        self.beginnings: tuple[str, ...] | None = None
+        """How the names of all plans of the question begin, at whatever price; None where that is not known."""
+        self.counted_plans = 0
+        """How many plans were made when bytes were counted."""
         self.max_plan_bytes = 0
         """The bytes of a plan of the question at one price, and of its part of this: more than at another price."""
         self._keys: dict[tuple[int, int, Scalar, bool, bool], tuple[Key, str]] = {}
@@ -210,7 +214,7 @@ def measurement_identity(
     except NoisyInputError:
         return None
     ordered = _in_order(groups, lambda group: group[0])
-    cells = digest([words, sorted(placed.cells for _, placed in groups)])
+    cells = _cells_identity(words, (placed.cells for _, placed in groups))
     beside = [["refines", refines]] if refines else []
     parts = [FORM, cells, words, [*(text for text, _ in ordered), *beside]]
     found = tuple(shared.signature(plan.groups[one.place], flows[one.place], words) for _, one in ordered)
@@ -222,6 +226,22 @@ def measurement_identity(
         _ENCODER.encode(parts),
         found,
     )
+
+
+def beginning_of(groups: Iterable[Group], words: str, shared: SharedParts) -> str | None:
+    """Return how the identity of every plan begins that measures these groups alone, whatever their noise.
+
+    None where a group reads noisy numbers.
+    """
+    try:
+        found = [_cells(group, shared.flow(group.rows), shared)[1] for group in groups]
+    except NoisyInputError:
+        return None
+    return cells_prefix(_cells_identity(words, found))
+
+
+def _cells_identity(words: str, cells: Iterable[str]) -> str:
+    return digest([words, sorted(cells)])
 
 
 def family_of(bases: Iterable[str]) -> str:
@@ -247,22 +267,26 @@ def _selects(_text: list[object], placed: MeasuredGroup) -> str:
 def _group(
     plan: GroupPlan, place: int, selections: dict[str, str], flow: CanonicalFlow, shared: SharedParts
 ) -> tuple[list[object], MeasuredGroup]:
-    group = plan.group
+    order, cells = _cells(plan.group, flow, shared)
+    measured = [(one.name, *_measurement(one, plan, flow, selections, shared)) for one in plan.measured]
+    measured += [
+        (one.name, digest([flow.data(one.quantity), one.weight]), _choice(one.mechanism, flow)) for one in plan.chosen
+    ]
+    columns = _columns_in_order(measured)
+    text = [cells, flow.data(plan.selection), [[quantity, noise] for _, quantity, noise in columns]]
+    names, quantities = tuple(name for name, _, _ in columns), tuple(quantity for _, quantity, _ in columns)
+    return text, MeasuredGroup(place, order, names, cells, quantities)
+
+
+def _cells(group: Group, flow: CanonicalFlow, shared: SharedParts) -> tuple[tuple[int, ...], str]:
+    """Return the places of the keys in their canonical order, and the identity of the rows with their cells."""
     keys = _in_order(enumerate(shared.key(key, flow) for key in group.keys), lambda key: key[1])
     order = tuple(at for at, _ in keys)
     combinations = None
     if group.combinations is not None:
         listed = ([flow.data(cell[at]) for at in order] for cell in group.combinations)
         combinations = digest(_in_order(listed, lambda cell: cell))
-    measured = [(one.name, *_measurement(one, plan, flow, selections, shared)) for one in plan.measured]
-    measured += [
-        (one.name, digest([flow.data(one.quantity), one.weight]), _choice(one.mechanism, flow)) for one in plan.chosen
-    ]
-    columns = _columns_in_order(measured)
-    cells = shared.cells(group, [key for _, key in keys], combinations, flow)
-    text = [cells, flow.data(plan.selection), [[quantity, noise] for _, quantity, noise in columns]]
-    names, quantities = tuple(name for name, _, _ in columns), tuple(quantity for _, quantity, _ in columns)
-    return text, MeasuredGroup(place, order, names, cells, quantities)
+    return order, shared.cells(group, [key for _, key in keys], combinations, flow)
 
 
 def _key(key: Key, flow: CanonicalFlow) -> str:

@@ -1,8 +1,9 @@
 """From a private query and a wish to a plan: everything is decided here, before any data is read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 
 from sfumato.accounting.filter import Filter
 from sfumato.accounting.loss import PrivacyLoss, delta_or_zero, round_down, round_up
@@ -10,38 +11,36 @@ from sfumato.analysis.keys import MAX_GROUP_CELLS
 from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy, Setting, UnreachableMargin, quote_value
 from sfumato.exact import positive, power_of_two_below, typed_rational, typed_share
-from sfumato.language.rel_nodes import ProjectNode
+from sfumato.language.rel_nodes import LimitNode, ProjectNode, nodes
 from sfumato.language.scalar import address
 from sfumato.planning.accuracy_target import noise_within
-from sfumato.planning.bounding.selection import price_selections, selects_a_bound, with_candidate_bounds
-from sfumato.planning.bounding.total_bounds import with_total_bounds
+from sfumato.planning.aggregates.average import AverageColumn
+from sfumato.planning.bounding.selection import price_selections
 from sfumato.planning.budget_share import Share, noise_for
 from sfumato.planning.column_origins import origins, shown_unchanged
-from sfumato.planning.disjoint_conditions import with_vector
+from sfumato.planning.hierarchy_choice import best_blocks
 from sfumato.planning.key_selection import (
     keep_if_groups_stay_visible,
     pairs_of,
     prefer_lower_charge,
     prefer_lower_error,
-    select_keys_at_bound,
 )
 from sfumato.planning.margin_targets import AccuracyGoal, fixed_targets, margin_of_stages
 from sfumato.planning.marginal_budget_split import (
-    balance_marginals,
     geometric_error,
-    split_measurements,
-    weight_marginals,
 )
-from sfumato.planning.measurements import MeasurementSet, longest_spelled, needs_of
-from sfumato.planning.nested_conditions import prefers_steps, with_steps
+from sfumato.planning.measurements import MeasurementSet, longest_spelled
+from sfumato.planning.nested_conditions import prefers_steps
 from sfumato.planning.noise import Noise, best_noise, event_of, variance_of
+from sfumato.planning.noise_shape import shape_of
 from sfumato.planning.notes.plan_notes import with_notes
-from sfumato.planning.null_counts import WITH_NULL_COUNTS, best_null_counts
-from sfumato.planning.outside_cells import with_outside_cells
+from sfumato.planning.null_counts import best_null_counts
 from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.planning.range_questions import prefers_pieces, range_questions
 from sfumato.planning.renyi_keys import with_renyi_keys
-from sfumato.planning.shared_marginals import ContingencyTable, common_tables, has_large_table, with_remainder_cells
-from sfumato.planning.top_lists import has_list, with_top_lists
+from sfumato.planning.shared_marginals import has_large_table
+from sfumato.planning.top_lists import has_list
+from sfumato.planning.ways import Asked, KnownNeeds, Needs, Ways, known_needs
 from sfumato.policy.policy import Budget
 from sfumato.query.relation import Options
 
@@ -129,7 +128,7 @@ def make_plans(
     wish: PriceTarget,
     outcomes: tuple[ProjectNode, ...] = (),
     *,
-    known: "KnownNeeds | None" = None,
+    known: KnownNeeds | None = None,
 ) -> tuple[Plan, ...]:
     """Return the plans that fulfil a wish, the preferred first, or refuse: a function of text, policy and wish alone.
 
@@ -139,156 +138,119 @@ def make_plans(
     Which of several is charged depends on what the account has spent (`spending.chosen`).
     Theorem: releasing what a plan describes is `plan.loss`-DP in the person.  Proof: proofs/planning.md
     """
+    plans = _plans_as_asked(private, wish, outcomes, known=known)
+    if outcomes or wish.within or wish.margins_before_data or (pieces := range_questions((private,))) is None:
+        return plans
+    found = _plans_as_asked(pieces.questions[0], wish)
+    return (*found, *plans) if prefers_pieces(found[0], pieces, plans[0], wish.max_loss) else plans
+
+
+def _plans_as_asked(
+    private: PrivateQuery,
+    wish: PriceTarget,
+    outcomes: tuple[ProjectNode, ...] = (),
+    *,
+    known: KnownNeeds | None = None,
+) -> tuple[Plan, ...]:
     if private.first:
         if wish.within:
             raise margin_of_stages(wish.within[0][0])
         wish = replace(wish, margins_before_data=True)  # each stage is measured once, at bounds that are known before
-    asked = _Asked(
-        wish.margins_before_data, bool(wish.within), wish.weights, outcomes or (private.outcome,), wish.split
-    )
-    needs = (known or {}).get(asked.fixed) if not outcomes and not wish.weights else None
-    if needs is None:
-        needs = _needs_by_cells(private, asked)
-        if (
-            known is not None and not known and not outcomes and not wish.weights
-        ):  # one entry: the bytes of a question are counted when it is first planned
-            known[asked.fixed] = needs
-    plans = tuple(tuple(plan for ways in each for plan in _plans_of(private, ways, wish)) for each in needs)
+    asked = Asked(wish.margins_before_data, bool(wish.within), wish.weights, outcomes or (private.outcome,), wish.split)
+    needs = known_needs(private, asked, None if outcomes or wish.weights else known)
+    plans = tuple(tuple(plan for ways in each for plan in _plans_of(private, ways, wish)) for each in needs.ways)
     first, *others = reversed(plans) if any(map(has_list, plans[-1])) else plans
     return first + tuple(plan for each in others for plan in each)
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What decides, beside the query, what is measured: nothing of it is a price."""
+def make_preferred_plan(private: PrivateQuery, wish: PriceTarget, known: KnownNeeds) -> Plan | None:
+    """Return the first of `make_plans` without the others; None where only all of them tell which that is.
 
-    margins_before_data: bool
-    within: bool
-    weights: tuple[tuple[str, Fraction], ...]
-    outcomes: tuple[ProjectNode, ...]
-    split: tuple[tuple[str, str, Fraction], ...] | None = None
-
-    @property
-    def fixed(self) -> tuple[bool, bool]:
-        """What decides it for a query that is asked alone."""
-        return self.margins_before_data, self.within
-
-
-@dataclass(frozen=True, slots=True)
-class _Needs:
-    """All that is measured, with one split of the price, and the same where the largest cells are found as a list."""
-
-    every: tuple[MeasurementSet, ...]
-    lists: tuple[MeasurementSet, ...]
+    So it is where the price is an epsilon, keys are public, and neither bounds nor lists of groups are selected.
+    """
+    if wish.epsilon is None or wish.within or wish.share is not None or wish.split or wish.weights or private.first:
+        return None
+    if any(isinstance(node, LimitNode) for node in nodes(private.outcome)) or has_large_table(private.groups):
+        return None  # what cuts off groups may list those of other cells, which are measured first then
+    asked = Asked(wish.margins_before_data, False, (), (private.outcome,))
+    way = known_needs(private, asked, known).ways_of(0)[0]
+    if way.choices or way.steps is not None or any(need.keys is not None for need in way.usual.every):
+        return None
+    if any(each.usual.lists != each.usual.every for each in (way, *way.null_counts)):
+        return None
+    if way.blocks or (not wish.margins_before_data and range_questions((private,)) is not None):
+        return None
+    best = _preferred_null_counts(private, way, wish)
+    return _plans_by(private, way if best is None else way.null_counts[best], wish)[0]
 
 
-@dataclass(frozen=True, slots=True)
-class _Ways:
-    """One way to measure what was asked, whatever it may cost: the usual split, and perhaps balanced ones."""
-
-    usual: _Needs
-    balanced: tuple[_Needs, ...]
-    """For Laplace and for Gaussian noise; none where no table is common."""
-    tables: tuple[ContingencyTable, ...]
-    choices: tuple[MeasurementSet, ...]
-    """The selections of bounds."""
-    steps: "_Ways | None" = None
-    """The same with conditions that contain others measured as steps."""
-    null_counts: tuple["_Ways", ...] = ()
-    """The same with rows where a column is NULL counted by themselves."""
-    preferred: dict[PriceTarget, int | None] = field(default_factory=dict, compare=False)
-    """Which of these is the best, by the rounded wish."""
+def _plans_of(private: PrivateQuery, ways: Ways, wish: PriceTarget) -> tuple[Plan, ...]:
+    apart = _plans_without_blocks(private, ways, wish)
+    blocked = [(_plans_by(private, each, wish), sums) for each, sums in ways.blocks]
+    best = best_blocks([(plans[0], sums) for plans, sums in blocked], apart[0], wish.max_loss) if blocked else None
+    return apart if best is None else (*blocked[best][0], *apart)
 
 
-KnownNeeds = dict[tuple[bool, bool], tuple[tuple[_Ways, ...], ...]]
-"""What the plans of one query measure, before any price, by whether margins are fixed, and named."""
-
-
-def _needs_by_cells(private: PrivateQuery, asked: _Asked) -> tuple[tuple[_Ways, ...], ...]:
-    """Return the needs with and without the cell of what lies outside: an answer given either way is still found."""
-    groups = with_remainder_cells(private.groups)
-    wider = groups if asked.margins_before_data else with_outside_cells(groups)
-    found = tuple(_ways_of(private, each, asked) for each in ((groups,) if wider == groups else (wider, groups)))
-    if asked.margins_before_data or asked.within or not has_large_table(private.groups):
-        return found
-    if any(way.usual.lists != way.usual.every for ways in found for way in ways):
-        return found  # a few of many cells are found with less noise than all of them
-    # what was answered up to version 0.14, without the common table, in the last place
-    return (_ways_of(private, with_remainder_cells(private.groups, large=True), asked, large=True), *found)
-
-
-def _ways_of(
-    private: PrivateQuery, groups: tuple[Group, ...], asked: _Asked, *, large: bool = False
-) -> tuple[_Ways, ...]:
-    fixed = asked.margins_before_data or asked.within or asked.split is not None
-    needs = tuple(needs_of(group, private.neighbours, fixed=fixed) for group in groups)
-    needs, choices = with_candidate_bounds(needs, private.neighbours)
-    better = tuple(with_vector(select_keys_at_bound(need), private.neighbours) for need in needs)
-    way = _way(private, better, choices, asked, large=large)
-    stepped = tuple(with_steps(need, private.neighbours) for need in better)
-    if stepped != better and len(needs) == 1 and not fixed:
-        way = replace(way, steps=_way(private, stepped, choices, asked, large=large))
-    if len(needs) == 1 and not fixed:
-        counted = [tuple(count(need, private.neighbours) for need in better) for count in WITH_NULL_COUNTS]
-        ways = [_way(private, each, choices, asked, large=large) for each in counted if each != better]
-        way = replace(way, null_counts=tuple(ways))
-    # keys selected by people, and conditions measured each by itself, in the last place, as above
-    return (way,) if better == needs else (way, _way(private, needs, choices, asked, large=large))
-
-
-def _way(
-    private: PrivateQuery,
-    needs: tuple[MeasurementSet, ...],
-    choices: tuple[MeasurementSet, ...],
-    asked: _Asked,
-    *,
-    large: bool,
-) -> _Ways:
-    tables = common_tables(needs, large=large)
-    if not asked.margins_before_data:  # a stream cuts nobody off over all its periods
-        needs = with_total_bounds(needs, tables, private.neighbours)
-    weights = dict(asked.weights)
-    needs = _with_weights(needs, weights)
-    splits = [weight_marginals(needs, tables)]
-    if asked.split:
-        splits = [split_measurements(needs, asked.split, power) for power in (2, 2, 1)]
-    elif tables and not asked.margins_before_data and not asked.within:
-        splits += [balance_marginals(needs, tables, weights, power) for power in (2, 1)]
-    usual, *balanced = (_with_lists(private, each, tables, asked) for each in splits)
-    return _Ways(usual, tuple(balanced), tables, choices)
-
-
-def _with_lists(
-    private: PrivateQuery, needs: tuple[MeasurementSet, ...], tables: tuple[ContingencyTable, ...], asked: _Asked
-) -> _Needs:
-    lists = with_top_lists(needs, asked.outcomes, tables, private.neighbours)
-    # a list is found by noise that is known before; where a level is chosen, all cells are measured at it
-    pairs = zip(needs, lists, strict=True)
-    return _Needs(needs, tuple(need if selects_a_bound(need) else other for need, other in pairs))
-
-
-def _plans_of(private: PrivateQuery, ways: _Ways, wish: PriceTarget) -> tuple[Plan, ...]:
+def _plans_without_blocks(private: PrivateQuery, ways: Ways, wish: PriceTarget) -> tuple[Plan, ...]:
     plans = _plans_by(private, ways, wish)
     if ways.steps is not None:
         steps = _possible_plans(private, ways.steps, wish)  # what is more exact comes first
         if steps and prefers_steps(steps[0], plans[0], wish.max_loss):
             return (*steps, *plans)
-    best = _preferred_null_counts(private, ways, replace(wish.rounded, goal=None)) if ways.null_counts else None
+    best = _preferred_null_counts(private, ways, wish)
     return plans if best is None else (*_plans_by(private, ways.null_counts[best], wish), *plans)
 
 
-def _preferred_null_counts(private: PrivateQuery, ways: _Ways, about: PriceTarget) -> int | None:
+def _preferred_null_counts(private: PrivateQuery, ways: Ways, wish: PriceTarget) -> int | None:
     """Return the best way to count rows without a value, decided once for all prices between two powers of two."""
+    if not ways.null_counts:
+        return None
+    about = replace(wish.rounded, goal=None)
     if about not in ways.preferred:
-        found = [(at, _possible_plans(private, each, about)) for at, each in enumerate(ways.null_counts)]
-        possible = [(at, plans[0]) for at, plans in found if plans]
-        apart = _plans_by(private, ways, about)[0]
-        best = best_null_counts([plan for _, plan in possible], apart, about.max_loss)
-        ways.preferred[about] = None if best is None else possible[best][0]
+        plain = not ways.tables and not ways.choices and all(need.keys is None for need in ways.usual.every)
+        plain = plain and all(each.usual.lists == each.usual.every for each in (ways, *ways.null_counts))
+        shaped = _preferred_by_shape(_NullCountChoice(private, ways), about) if plain else None
+        ways.preferred[about] = shaped if plain else _decide_null_counts(private, ways, about)
     return ways.preferred[about]
 
 
-def _possible_plans(private: PrivateQuery, ways: _Ways, wish: PriceTarget) -> tuple[Plan, ...]:
+class _NullCountChoice:
+    """A choice among ways to count rows without a value: two are equal if everything is that decides it.
+
+    Of public cells that is their shape, and which numbers the columns are made of. Proof: proofs/planning.md, §6
+    """
+
+    __slots__ = ("_known", "of")
+
+    def __init__(self, private: PrivateQuery, ways: Ways) -> None:
+        self.of: tuple[PrivateQuery, Ways] | None = (private, ways)
+        columns = [(made.measured, isinstance(made, AverageColumn)) for made in ways.usual.every[0].derived]
+        shapes = [tuple(map(shape_of, each.usual.every)) for each in (ways, *ways.null_counts)]
+        self._known = (*shapes, *columns)
+
+    def __hash__(self) -> int:
+        return hash(self._known)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _NullCountChoice) and self._known == other._known
+
+
+@lru_cache(maxsize=64)
+def _preferred_by_shape(choice: _NullCountChoice, about: PriceTarget) -> int | None:
+    if choice.of is None:
+        raise AssertionError("what is decided is remembered")
+    (private, ways), choice.of = choice.of, None  # the cache keeps the key, and need not keep the question
+    return _decide_null_counts(private, ways, about)
+
+
+def _decide_null_counts(private: PrivateQuery, ways: Ways, about: PriceTarget) -> int | None:
+    found = [(at, _possible_plans(private, each, about)) for at, each in enumerate(ways.null_counts)]
+    possible = [(at, plans[0]) for at, plans in found if plans]
+    best = best_null_counts([plan for _, plan in possible], _plans_by(private, ways, about)[0], about.max_loss)
+    return None if best is None else possible[best][0]
+
+
+def _possible_plans(private: PrivateQuery, ways: Ways, wish: PriceTarget) -> tuple[Plan, ...]:
     """Return the plans of another way to measure; none where it does not measure what a list of groups is chosen by."""
     try:
         return _plans_by(private, ways, wish)
@@ -296,7 +258,7 @@ def _possible_plans(private: PrivateQuery, ways: _Ways, wish: PriceTarget) -> tu
         return ()
 
 
-def _plans_by(private: PrivateQuery, ways: _Ways, wish: PriceTarget) -> tuple[Plan, ...]:
+def _plans_by(private: PrivateQuery, ways: Ways, wish: PriceTarget) -> tuple[Plan, ...]:
     # the split of version 0.12 in the last place: an answer that was given with it is still found
     plans = _plans_with(private, ways.usual, ways, wish)
     if not ways.balanced:
@@ -316,20 +278,7 @@ def _geometric_error(plan: Plan, weights: Mapping[str, Fraction]) -> float:
     return geometric_error(plan.tables, variances, weights)
 
 
-def _with_weights(needs: tuple[MeasurementSet, ...], weights: Mapping[str, Fraction]) -> tuple[MeasurementSet, ...]:
-    """Return the needs, with the errors of each group counted as often as its weight says."""
-    return tuple(
-        replace(
-            need,
-            measurements=tuple(replace(one, importance=one.importance * weight) for one in need.measurements),
-        )
-        if (weight := weights.get(need.group.label, Fraction(1))) != 1
-        else need
-        for need in needs
-    )
-
-
-def _plans_with(private: PrivateQuery, split: _Needs, ways: _Ways, wish: PriceTarget) -> tuple[Plan, ...]:
+def _plans_with(private: PrivateQuery, split: Needs, ways: Ways, wish: PriceTarget) -> tuple[Plan, ...]:
     needs, lists = split.every, split.lists
     if not wish.delta and any(need.keys is not None for need in needs):
         for need in lists:
@@ -343,7 +292,10 @@ def _plans_with(private: PrivateQuery, split: _Needs, ways: _Ways, wish: PriceTa
         )
     noise = _noise(private, needs, wish) if lists == needs else _better_noise(private, needs, lists, wish)
     noise = with_renyi_keys(noise, wish.max_loss)
-    return tuple(Plan(private, groups, loss, event_of(groups), ways.tables) for groups, loss in noise)
+    return tuple(
+        Plan(private, groups, loss, event_of(groups), ways.tables, hierarchies=ways.hierarchies)
+        for groups, loss in noise
+    )
 
 
 def _better_noise(

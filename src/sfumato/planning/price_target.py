@@ -36,6 +36,10 @@ class StoredPlanKey:
         both = [place for place in named if place in alike]
         return next(iter((*both, *alike, *named)), 0)  # what was refined has the event of the difference
 
+    def is_of(self, plan: Plan, fingerprints: Sequence[str]) -> bool:
+        """Whether it surely was this plan, of several of which this is the first."""
+        return plan.event == self.event and self._names_one_of(fingerprints)
+
     def _names_one_of(self, fingerprints: Sequence[str]) -> bool:
         return self.fingerprint_digest in {sha256(text.encode()).hexdigest() for text in fingerprints}
 

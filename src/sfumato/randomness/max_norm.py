@@ -31,6 +31,9 @@ _STEPS_PER_RATE, _MAX_STEPS_PER_SIDE = 16, 64
 """Steps of the norm per 1 / rate, and the maximum number of steps per side."""
 _MAX_NARROW_BITS = 48
 _NEWTON_STEPS, _ROOT_ERROR = 12, 1e-14
+_NEGLIGIBLE_STEP = Fraction(1, 4)
+_COVERED_BITS = 64
+"""Bits of a tail where it is first compared with a level."""
 _MAX_RADIUS_MEANS = 64
 """A radius exceeds this multiple of its mean with probability below e^-60."""
 
@@ -87,7 +90,7 @@ class MaxNormLaw:
 
     def covers(self, part: int, reach: int, confidence: Fraction) -> bool:
         """Whether P[|Zᵢ| <= reach] >= confidence for one part."""
-        bits = 64
+        bits = _COVERED_BITS
         while True:
             low, high = self.tail(part, reach, bits)
             if high <= scaled_floor(1 - confidence, bits):
@@ -249,7 +252,8 @@ def _part_margin(law: MaxNormLaw, part: int, confidence: Fraction) -> int:
 def _near_margin(law: MaxNormLaw, part: int, confidence: Fraction) -> int:
     """Return about where the margin is: first that of the real law, then by secants of the nearly straight log-tail."""
     missed = log(max(float(1 - confidence), 5e-324))
-    unit, bits = law.sides[part] / law.rate, 96 + 2 * int(-missed)
+    unit = law.sides[part] / law.rate
+    bits = _COVERED_BITS if -missed < _COVERED_BITS / 4 else 96 + 2 * int(-missed)
     means, model = _real_margin(len(law.sides), missed)
     here, slope = ceil(unit * Fraction(means)), Fraction(model) / unit
     before, behind = here, 0.0
@@ -258,7 +262,8 @@ def _near_margin(law: MaxNormLaw, part: int, confidence: Fraction) -> int:
         if tried and gap != behind:
             slope = Fraction(gap - behind) / (here - before)
         before, behind, here = here, gap, max(0, here - round(Fraction(gap) / slope))
-        if here == before or abs(gap) < _ROOT_ERROR:
+        # what is left after a step of a nearly straight line is about its square, in units of the noise
+        if (here - before) ** 2 < _NEGLIGIBLE_STEP * unit or abs(gap) < _ROOT_ERROR:
             break
     return here
 

@@ -7,7 +7,6 @@ their precision. Proof: proofs/one_table.md
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property, reduce
 from math import prod
 from typing import Any
@@ -19,6 +18,7 @@ from sfumato.analysis.private_query import Absent
 from sfumato.planning.derived_measurement import DerivedMeasurement
 from sfumato.planning.plan import Plan
 from sfumato.planning.shared_marginals import ContingencyTable, MarginalMeasurement, subsets
+from sfumato.release.block_trees import BlockEstimates, block_estimates
 from sfumato.release.intervals.noise_law import Floats, Integers, moments_of
 from sfumato.release.large_marginals import LargeTable
 from sfumato.release.noisy import NoisyGroup, NoisyResult
@@ -44,8 +44,9 @@ class ConsistentMarginal:
     """Of each measurement of the common table: which of its cells, and with which weights, row after row."""
     rows: tuple[Indices, ...] | None = None
     """The shown cell of each entry of `others`; None where all shown cells have as many."""
-    estimates: "MarginalEstimates | None" = None
-    """Set where the table is large: then `others` is empty, and the estimates stand for what was measured."""
+    estimates: "MarginalEstimates | BlockEstimates | None" = None
+    """Set where the table is large, or has blocks: then `others` is empty, and estimates stand for what was measured.
+    """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +58,12 @@ class MarginalEstimates:
     """In the order of the group's keys."""
     values: Floats
     """Cell after cell, the rests among them."""
+
+    @property
+    def moments(self) -> tuple[float, float]:
+        """The variance and the fourth cumulant of each cell: they are the same for all."""
+        axes = tuple(sorted(self.axes))
+        return self.solved.variance(axes), self.solved.fourth(axes)
 
 
 def shown_cells(group: NoisyGroup) -> list[int]:
@@ -81,6 +88,16 @@ def consistent(plan: Plan, noisy: NoisyResult, read: Set[str] | None = None) -> 
             made |= _estimated(LargeTable(table, variances, fourths), groups, read)
         else:
             made |= _Solved(table, variances).margins(groups)
+    for hierarchy in plan.hierarchies:
+        if read is None or hierarchy.label in read:
+            groups_of = {label: group for (label, _), (_, group) in measured.items()}
+            keys = next(group.group.keys for group in plan.groups if group.group.label == hierarchy.label)
+            sizes = [len(key.measured_values) for key in keys]
+            for name in hierarchy.names:
+                laws = [moments_of(measured[label, name][0].mechanism) for label in hierarchy.labels]
+                each = [(max(variance, _NO_NOISE), fourth + shared**2) for variance, fourth, shared in laws]
+                values, estimates = block_estimates(hierarchy, name, groups_of, each, sizes)
+                made[hierarchy.label, name] = ConsistentMarginal(_narrow(_integers(values)), (), None, estimates)
     for one in plan.derived:
         made[one.label, one.name] = _derived(one, {name: group for name, (_, group) in measured.items()})
     for group, found in zip(plan.groups, noisy.groups, strict=True):
@@ -92,6 +109,10 @@ def consistent(plan: Plan, noisy: NoisyResult, read: Set[str] | None = None) -> 
             for one in group.sums
         }
     return made
+
+
+def _integers(values: Wide) -> npt.NDArray[Any]:
+    return np.array([int(value) for value in values], dtype=object)
 
 
 def _estimated(
@@ -140,7 +161,10 @@ def _sum_of_steps(steps: Sequence[tuple[ConsistentMarginal, int]]) -> Consistent
 
 def _once(parts: Sequence[tuple[Indices, Indices, Floats]]) -> tuple[Indices, Indices, Floats]:
     """Return every pair of a row and a cell once, with the sum of its weights, where that is not 0."""
-    rows, cells, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+    rows, cells, weights = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+    if (rows[1:] > rows[:-1]).all():  # one cell in each row: all pairs are different, and in their order
+        there = weights != 0
+        return (rows, cells, weights) if there.all() else (rows[there], cells[there], weights[there])
     pairs, places = np.unique(np.stack([rows, cells]), axis=1, return_inverse=True)
     sums = np.bincount(places.ravel(), weights=weights, minlength=pairs.shape[1])
     there = sums != 0
@@ -150,17 +174,27 @@ def _once(parts: Sequence[tuple[Indices, Indices, Floats]]) -> tuple[Indices, In
 def _derived(one: DerivedMeasurement, groups: Mapping[Name, NoisyGroup]) -> ConsistentMarginal:
     """Return a weighted sum of kept cells: exact where all weights are whole, else the nearest whole number."""
     own = groups[one.label, one.name]
-    sums = [Fraction(0)] * len(shown_cells(own))
+    # floats are fractions of a power of two: whole multiples of the smallest of them are added
+    ratios = {weight: weight.as_integer_ratio() for part in one.parts for weight in part.weights}
+    finest = max((unit for _, unit in ratios.values()), default=1)
+    whole = {weight: times * (finest // unit) for weight, (times, unit) in ratios.items()}
+    sums = [0] * len(shown_cells(own))
     for part in one.parts:
         numbers = groups[part.label, part.name].numbers(part.name)
         for row, cell, weight in zip(part.rows, part.cells, part.weights, strict=True):
-            sums[row] += Fraction(weight) * numbers[cell]
+            sums[row] += whole[weight] * int(numbers[cell])
     others = tuple(
         ((part.label, part.name), np.array(part.cells, dtype=np.int64), np.array(part.weights, dtype=np.float64))
         for part in one.parts
     )
     rows = tuple(np.array(part.rows, dtype=np.int64) for part in one.parts)
-    return ConsistentMarginal(_narrow(np.array(list(map(round, sums)), dtype=object)), others, rows)
+    return ConsistentMarginal(_narrow(np.array([_nearest(total, finest) for total in sums], object)), others, rows)
+
+
+def _nearest(total: int, unit: int) -> int:
+    """Return the whole number that is nearest to total / unit, the even one of two."""
+    whole, rest = divmod(total, unit)
+    return whole + (2 * rest > unit or (2 * rest == unit and whole % 2 == 1))
 
 
 @dataclass(frozen=True)

@@ -379,5 +379,15 @@ def _attached_table(connection: duckdb.DuckDBPyConnection, table: Table) -> Sour
             "A view of the source may read only tables of the same file: no other files or databases, no extensions.",
             "Make a table of it in the source, with CREATE TABLE … AS, and name that.",
         )
-    columns = described(connection, relation, set())
+    columns = tuple((name, _by_code_points(column)) for name, column in described(connection, relation, set()))
     return SourceTable(relation, columns, (Part(relation, columns),))
+
+
+def _by_code_points(column: Stored) -> Stored:
+    """Return a text that is equal to the same text alone, whatever collation the file declares for its column.
+
+    A collation such as NOCASE stays with a text wherever it goes. Then 'a' and 'A' would be one key, which of the two
+    would be shown would depend on single rows, and conditions that exclude each other would hold of the same row.
+    Proof: proofs/total_scalars.md
+    """
+    return replace(column, sql=f"({column.sql} COLLATE C)") if column.type == "VARCHAR" else column

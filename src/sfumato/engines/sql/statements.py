@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sfumato.analysis.private_query import Absent, Group, KeyValue
 from sfumato.engines.aggregates import Aggregates, BucketWeights, GroupAggregates, Held, KeyFrequencies
 from sfumato.engines.engine import Histograms, Job, PlannedStatement, SelectedBounds
+from sfumato.engines.sql.blocks import skip_levels, with_block_sums
 from sfumato.engines.sql.bounding.candidates import without_idle_bounds
 from sfumato.engines.sql.bounding.selection import totals_sql
 from sfumato.engines.sql.cross_unit_counts import cross_unit_counts_sql
@@ -113,7 +114,7 @@ def prepared(
         | {one.name: length.add(_chosen_sql(group, one, tables, dialect)) for one in group.chosen}
         for group in groups
     )
-    write = partial(group_sql, tables=tables, dialect=dialect)
+    write = skip_levels(plan, partial(group_sql, tables=tables, dialect=dialect))
     statements = tuple(None if (sql := write(group)) is None else length.add(sql) for group in groups)
     forms = tuple(
         {one.name: form for one in group.chosen if (form := _row_form(group, one, dialect)) is not None}
@@ -205,7 +206,7 @@ def aggregated(
             else:
                 held[one.name] = held_buckets(group, one, numbers.keys, many, form)
         found.append(GroupAggregates(numbers.keys, columns, numbers.units, held))
-    return Aggregates(tuple(found))
+    return with_block_sums(job.plan, Aggregates(tuple(found)))
 
 
 def _at_selected(

@@ -53,9 +53,10 @@ Bar = tuple[EngineValue, EngineValue]
 
 LEVEL = Fraction(95, 100)
 """The level of intervals where none is asked for."""
+_MAX_REMEMBERED_BARS = 10_000
 _PLAIN = (AverageColumn, CountColumn, SumColumn)
 """Aggregates whose bars never have an open side for want of knowing how they depend on the noise."""
-_CLOSE, _WHOLE_CLOSE = 4e-15, 1e-6
+_RELATIVE_ERROR, _WHOLE_NUMBER_ERROR = 4e-15, 1e-6
 """What floats may be off, relative to the numbers, and whole numbers beside: ends are moved outwards by so much."""
 
 
@@ -70,6 +71,8 @@ class EvaluatedAnswer:
     """Returns forms and among how many rows noise chose; both are found when somebody first asks for them."""
     shown_ends: Mapping[int, IntervalSide] = field(default_factory=dict)
     """The places of columns that show the ends of their bars instead of their values."""
+    _bars: dict[Fraction, list[list[Bar | None] | None]] = field(default_factory=dict, compare=False, repr=False)
+    """The bars of the last level, where they are few: plain intervals, those with bias and marks all need them."""
 
     @property
     def forms(self) -> tuple[NoiseForm | None, ...]:
@@ -273,6 +276,16 @@ def columns_without_interval(answered: EvaluatedAnswer) -> list[str]:
 
 def confidence_intervals(answered: EvaluatedAnswer, level: Fraction) -> list[list[Bar | None] | None]:
     """Return the bars of every column, None for a NULL; a column without noise, or that is no number, has none."""
+    known = answered._bars.get(level)
+    if known is None:
+        known = _find_intervals(answered, level)
+        answered._bars.clear()
+        if len(known) * len(next(iter(answered.columns), ())) <= _MAX_REMEMBERED_BARS:
+            answered._bars[level] = known
+    return known
+
+
+def _find_intervals(answered: EvaluatedAnswer, level: Fraction) -> list[list[Bar | None] | None]:
     found: list[list[Bar | None] | None] = []
     for place, (form, scalar) in enumerate(zip(answered.forms, answered.traced.items, strict=True)):
         facts = answered.interval_facts(place)
@@ -329,7 +342,7 @@ def _bars(form: Number, values: Sequence[EngineValue], tail: Fraction, whole: bo
     else:
         (low, high), (least, most) = _ends(form, tail, len(values)), form.ends(NEVER)
     size = np.maximum(_finite(low), _finite(high))
-    close = (_WHOLE_CLOSE if whole else 0) + _CLOSE * size
+    close = (_WHOLE_NUMBER_ERROR if whole else 0) + _RELATIVE_ERROR * size
     low, high = np.maximum(low - close, least), np.minimum(high + close, most)
     # a bar that left out its own estimate would be read wrongly; a longer one covers no less
     shown = np.array([np.nan if value is None or isinstance(value, str) else float(value) for value in values])
