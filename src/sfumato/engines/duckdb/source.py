@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -23,7 +23,7 @@ from sfumato.engines.sql.builder import select
 from sfumato.engines.sql.column import Kind, Part, Stored, check_type
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import BadSource, EngineFailed, quote_value
-from sfumato.policy.policy import Column, Location, Policy, Table, fold_name
+from sfumato.policy.policy import Column, Location, Policy, Table, by_folded_name, fold_name
 
 LOADED_SCHEMA = "loaded"
 """How the tables of the stage begin that files and batches are loaded into."""
@@ -43,10 +43,14 @@ class SourceTable:
     """None in a DuckDB file. A CSV table can be read when its files have been loaded: see `loading`."""
     stream: StreamedTable | None = None
     """Where rows come as batches: it can be read when they have been loaded."""
+    _named: Mapping[str, Stored] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_named", by_folded_name(self.columns))
 
     def column(self, name: str) -> Stored | None:
         """Return the column of this name in any case, or None."""
-        return next((stored for known, stored in self.columns if fold_name(known) == fold_name(name)), None)
+        return self._named.get(fold_name(name))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
