@@ -110,7 +110,7 @@ class Quote:
 
     def bought(self) -> str:
         """Return the margins of the first columns as the end of a sentence; nothing where they depend on the data."""
-        fixed = [f"{name} ±{margin_text(margin)}" for name, margin in self.margins.items() if margin is not None]
+        fixed = [f"{name} ±{round_margin(margin)}" for name, margin in self.margins.items() if margin is not None]
         more = ", …" if len(fixed) > _SHOWN_MARGINS else ""
         return f", {', '.join(fixed[:_SHOWN_MARGINS])}{more} at 95 %" if fixed else ""
 
@@ -141,7 +141,7 @@ def _shown(margins: Mapping[str, Margin], name: str) -> str:
     if name not in margins:
         return ""
     margin = margins[name]
-    return "depends on the data" if margin is None else f"±{margin_text(margin)}"
+    return "depends on the data" if margin is None else f"±{round_margin(margin)}"
 
 
 def _harmless(text: str) -> str:
@@ -295,13 +295,13 @@ def _margin_text(margins: Mapping[str, Margin], name: str) -> str:
     if name not in margins:
         return ""
     margin = margins[name]
-    return "; margin depends on the data" if margin is None else f"; ±{margin_text(margin)} at 95 %"
+    return "; margin depends on the data" if margin is None else f"; ±{round_margin(margin)} at 95 %"
 
 
-def margin_text(margin: int | float) -> str:
+def round_margin(margin: int | float) -> str:
     """Return a margin with the digits that mean something: three, and all before the point.
 
-    >>> margin_text(1198), margin_text(6283.901030504912), margin_text(0.0123456)
+    >>> round_margin(1198), round_margin(6283.901030504912), round_margin(0.0123456)
     ('1,198', '6,284', '0.0123')
     """
     if isinstance(margin, int):
