@@ -13,6 +13,10 @@ SPLIT_PACKAGES = ("server",)
 """Packages whose subpackages have tests of their own, which are enough for a change there."""
 
 
+OTHER_TESTS = {"commands": "tests/test_cli.py", "demo": "tests/test_demo.py"}
+"""Tests of packages that have no folder of tests."""
+
+
 def changed_files() -> list[str]:
     """Return the files that differ from where this branch left main, committed or not."""
     start = _git("merge-base", "HEAD", "main") or _git("rev-parse", "HEAD")
@@ -41,7 +45,7 @@ def _mirrors(parts: tuple[str, ...]) -> list[str]:
         return [f"tests/test_{package}.py"]
     if package in SPLIT_PACKAGES and len(inner) > 1:
         return [f"tests/{package}/{inner[0]}", *(f"tests/{package}/test_{part}.py" for part in inner)]
-    return [f"tests/{package}"]
+    return [OTHER_TESTS.get(package, f"tests/{package}")]
 
 
 def _git(*words: str) -> str:

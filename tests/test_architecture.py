@@ -58,7 +58,7 @@ LAZY_FILES = frozenset(
     {"accounting/calibrate.py", "release/intervals/noise_law.py", "sensitivity/bounded_flow.py"}
     | {"sensitivity/matching.py", "secure_files.py"}
     | {"accounting/binomial.py", "accounting/estimate.py", "rehearsal/policy.py"}
-    | {"engines/sql/statements.py", "engines/post_processing/duckdb.py", "sensitivity/bounded_flow.py"}
+    | {"engines/sql/statements.py", "engines/post_processing/duckdb.py", "engines/sql/held_buckets.py"}
     | {"engines/duckdb/opening.py", "engines/duckdb/registration.py"}
 )
 """The PLD engines need a second to import, and SciPy a third of one: on the way to an answer hardly ever needed. Locks

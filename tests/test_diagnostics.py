@@ -15,7 +15,13 @@ from tests.paths.worlds import a_world, policy, write
 
 import sfumato
 from sfumato import diagnostics
-from sfumato.engines.duckdb.connection import closed_connection, execute, execute_in_columns, execute_in_parts
+from sfumato.engines.duckdb.connection import (
+    closed_connection,
+    execute,
+    execute_in_batches,
+    execute_in_columns,
+    execute_in_parts,
+)
 from sfumato.engines.engine import Limits
 from sfumato.errors import BadParameter, EngineFailed
 
@@ -38,7 +44,7 @@ def database(tmp_path: Path) -> sfumato.Database:
 def _record_statements(database: sfumato.Database, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     reader: Any = database.engine._reader  # type: ignore[attr-defined]
     ran: list[str] = []
-    for name in ("rows", "columns"):
+    for name in ("rows", "columns", "batches"):
         real = getattr(type(reader), name)
 
         def run(self: Any, statement: str, *more: Any, real: Any = real) -> Any:
@@ -115,6 +121,7 @@ KINDS: dict[str, Callable[[Any, str], object]] = {
     "rows": execute,
     "columns": execute_in_columns,
     "parts": lambda connection, statement: list(execute_in_parts(connection, statement)),
+    "batches": lambda connection, statement: list(execute_in_batches(connection, statement)),
 }
 
 

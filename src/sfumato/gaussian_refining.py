@@ -63,7 +63,7 @@ def gaussian_refined(asked: Prepared, combined: Prepared, finder: ViewFinder, ac
 def _variances(asked: Prepared) -> dict[ColumnKey, Fraction] | None:
     """Return the variances that were asked for; None where something else than noise on public cells is planned."""
     plan = asked.plan
-    if plan.event is None or plan.tables or plan.private.first or len(asked.outcomes) > 1:
+    if plan.event is None or plan.combines_groups or plan.private.first or len(asked.outcomes) > 1:
         return None
     found: dict[ColumnKey, Fraction] = {}
     for group in plan.groups:

@@ -24,7 +24,7 @@ from sfumato.planning.margin_targets import (
 )
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.price_target import StoredPlanKey
-from sfumato.planning.quote import Quote, shown_margin
+from sfumato.planning.quote import Quote, margin_text
 from sfumato.policy.policy import Policy, fold_name
 from sfumato.prepare import Prepared, RequestedPrice
 from sfumato.query.functions import Aggregation
@@ -476,7 +476,7 @@ def _verdict(release: Release, plan: Plan, goal: AccuracyGoal) -> str:
     target, ratios = next((target, ratios) for target, ratios in missed.items() if ratios)
     where = f" in {len(ratios):,} of {rows:,} rows" if rows > 1 else ""
     worst = max((inf if isnan(ratio) else ratio for ratio in ratios), default=inf)
-    width = "" if worst == inf else f" The margin is {shown_margin(worst)} times as wide."
+    width = "" if worst == inf else f" The margin is {margin_text(worst)} times as wide."
     why = goal.unreachable or "The answer has more noise than the first measurements suggested."
     return f"Not reached: {target}{where}.{width} {why} {paid}"
 

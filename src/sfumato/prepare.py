@@ -29,11 +29,12 @@ from sfumato.planning.measurement_identity import SharedParts, measurement_ident
 from sfumato.planning.named_plans import NamedPlans, named_plans
 from sfumato.planning.notes.plan_notes import with_notes
 from sfumato.planning.plan import Plan
-from sfumato.planning.planner import PriceTarget, make_plans, parse_price_target
+from sfumato.planning.planner import PriceTarget, parse_price_target
 from sfumato.planning.price_target import StoredPlanKey
 from sfumato.planning.release_names import ReleaseNames
 from sfumato.planning.workload import parse_questions, parse_weights, workload_of
 from sfumato.planning.workload_margins import per_question, workload_target
+from sfumato.planning.workload_plans import workload_plans
 from sfumato.policy.canonical import tables_digest
 from sfumato.policy.describing import units_of
 from sfumato.policy.policy import Policy, Preview, fold_name
@@ -323,12 +324,8 @@ class QueryPreparer:
                     ("Leave OPTIONS(epsilon, delta) out, and say ", Setting("epsilon"), " for all of them."),
                 )
         if len(read) == 1:
-            return self.prepare_analysed(
-                read[0],
-                replace(price, within=price.within[0] if isinstance(price.within, list) else price.within),
-                key,
-                engine,
-            )
+            within = price.within[0] if isinstance(price.within, list) else price.within
+            return self.prepare_analysed(read[0], replace(price, within=within), key, engine)
         if any(analysed.private.first for analysed in read):
             raise UnsupportedSql(
                 "A query of this workload compares rows with a value that it measures first.",
@@ -337,13 +334,15 @@ class QueryPreparer:
             )
         clock = PlanningClock()
         cohorts = all_cohorts([analysed.private.cohorts for analysed in read], engine)
-        workload = workload_of([with_cohort_notes(replace(analysed.private, cohorts=cohorts)) for analysed in read])
+        questions = [with_cohort_notes(replace(analysed.private, cohorts=cohorts)) for analysed in read]
+        workload = workload_of(questions)
         wanted = self._price_target(price, Options(), paying_of(engine, cohorts), together=True)
         weights = workload.group_weights(price.weights) if price.stored_plan is None else price.stored_plan.weights
         target = replace(wanted, weights=weights, split=None if price.stored_plan is None else price.stored_plan.split)
         if price.within is not None and price.stored_plan is None:
             target = workload_target(workload, target, price.within)
-        plans = make_plans(workload.combined_query, target, tuple(question.outcome for question in workload.questions))
+        planned = workload_plans(workload, questions, target)
+        plans = tuple(plan for plan, _ in planned)
         tables: set[str] = set().union(*(tables_read(analysed.query.relation) for analysed in read))
         digest = with_cohorts(self._tables_digest(tables), cohorts)
         names = [
@@ -355,12 +354,12 @@ class QueryPreparer:
         ]
         chooser = PlanChooser(self._ledger, self._account, engine)
         place = chooser.index_in(NamedPlans(plans, names, {}), target, price.stored_plan, key)
-        outcomes = workload.plans(plans[place])
+        outcomes = planned[place][1].plans(plans[place])
         clock.check()
         jobs = [engine.prepare(outcome) for outcome in outcomes]  # each outcome has to be one that can be computed
         clock.check()
         written, units = tuple(analysed.sql for analysed in read), self._units(tables)
-        prepared = Prepared(
+        return Prepared(
             ";\n".join(written),
             target,
             with_notes(plans[place]),
@@ -370,8 +369,8 @@ class QueryPreparer:
             outcomes,
             units,
             written,
+            shows_cohorts=self.shows_cohorts,
         )
-        return replace(prepared, shows_cohorts=self.shows_cohorts)
 
     def analyse_all(self, texts: object, engine: Engine) -> list[AnalysedQuery]:
         """Read several questions, each once."""

@@ -196,7 +196,9 @@ def derive(plan: Plan, views: Mapping[str, Sequence[StoredGroup]], own: NoisyRes
     Independent estimates of one number have weights that are inverse to their variances; what is summed up of one kept
     group alone has whole weights.
     """
-    shape = replace(plan, groups=tuple(map(_without_rest, plan.groups)), tables=()) if own is None else plan
+    shape = (
+        replace(plan, groups=tuple(map(_without_rest, plan.groups)), tables=(), hierarchies=()) if own is None else plan
+    )
     groups, numbers = list(shape.groups), list(own.groups if own is not None else map(_empty, shape.groups))
     derived: list[DerivedMeasurement] = []
     rests_on: dict[str, Entry] = {}
@@ -223,8 +225,15 @@ def derive(plan: Plan, views: Mapping[str, Sequence[StoredGroup]], own: NoisyRes
 def from_views(asked: Prepared, finder: ViewFinder, *, at_any_accuracy: bool = False) -> Prepared:
     """Return a question over kept cells that add up to it: alone, if they are as exact as it asks, or with its own.
 
-    Otherwise return it as it is.
+    Otherwise return it as it is. Kept cells that would do without blocks of an ordered key do with them, too.
     """
+    if asked.plan.hierarchies:
+        apart = next(((plan, names) for plan, names in asked.plans if not plan.hierarchies), None)
+        if apart is not None:
+            flat = replace(asked, plan=apart[0], outcomes=(apart[0],), names=apart[1])
+            found = from_views(flat, finder, at_any_accuracy=at_any_accuracy)
+            if found.known is not None:
+                return found
     measured = asked.names.measured
     if measured is None or asked.plan.event is None or len(asked.outcomes) > 1:
         return asked
@@ -234,7 +243,7 @@ def from_views(asked: Prepared, finder: ViewFinder, *, at_any_accuracy: bool = F
     known = derive(asked.plan, views)
     if at_any_accuracy or is_as_exact(known, asked.plan, asked.price_target.within):
         return replace(asked, known=known)
-    if asked.plan.tables:
+    if asked.plan.combines_groups:
         return asked  # its own groups are combined with each other
     return _cheaper(asked, views, finder) if asked.price_target.within else _combine(asked, views)
 
@@ -266,7 +275,7 @@ def _cheaper(asked: Prepared, views: Mapping[str, Sequence[StoredGroup]], finder
             wider = finder.preparer.prepare(asked.sql, None, price, None, asked.engine)
         except Refusal:
             continue
-        if wider.plan.event is None or wider.plan.tables or wider.plan.loss.epsilon >= asked.plan.loss.epsilon:
+        if wider.plan.event is None or wider.plan.combines_groups or wider.plan.loss.epsilon >= asked.plan.loss.epsilon:
             continue
         if [_names(group) for group in wider.plan.groups] != [_names(group) for group in asked.plan.groups]:
             continue

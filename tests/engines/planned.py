@@ -24,10 +24,11 @@ def plan_of(engine: Engine, policy: Mapping[str, object], sql: str) -> Plan:
     return make_plan(private, wish)
 
 
-def without_hidden_columns(plan: Plan, name: str) -> Plan:
-    """Return the plan of one group as if the copy had no hidden columns of one kind, a field of `ScanNode`."""
+def without_hidden_columns(plan: Plan, *names: str) -> Plan:
+    """Return the plan of one group as if the copy had no hidden columns of these kinds, fields of `ScanNode`."""
     (one,) = plan.groups
-    return replace(plan, groups=(replace(one, group=replace(one.group, rows=_scanned(one.group.rows, {name: ()}))),))
+    flow = _scanned(one.group.rows, dict.fromkeys(names, ()))
+    return replace(plan, groups=(replace(one, group=replace(one.group, rows=flow)),))
 
 
 def _scanned(flow: RelNode, fields: Mapping[str, Any]) -> RelNode:

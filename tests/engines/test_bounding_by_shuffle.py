@@ -18,7 +18,7 @@ from sfumato.engines.duckdb.duckdb_file import SOURCE
 from sfumato.engines.duckdb.source import read_schema
 from sfumato.engines.sql.bounding import by_shuffle
 from sfumato.engines.sql.dialect import ByShuffle, ByWindow, Dialect, bounding_of
-from sfumato.engines.sql.names import quoted, together_name, value_multiplicity_column
+from sfumato.engines.sql.names import PERSON, quoted, together_name, value_multiplicity_column
 from sfumato.engines.sql.staging import owned_rows
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Policy
@@ -41,6 +41,8 @@ NOTES: dict[str, Any] = {
     "rows_per_unit": 2,
     "columns": {"visit": {"type": "integer"}, "words": {"type": "integer", "bounds": [0, 9]}, "page": {"type": "text"}},
 }
+_OWN_COLUMNS = (together_name, value_multiplicity_column, lambda _: PERSON)
+"""What hidden columns are called that only one of the ways to build a copy writes."""
 SCHEMAS = {
     "visits": pa.schema(
         [
@@ -59,7 +61,8 @@ SCHEMAS = {
 def copied_by(dialect: Dialect, policy: Policy, tables: Mapping[str, pa.Table]) -> dict[str, Counter[Any]]:
     """Return every table of the copy to the last hidden column, those of removed rows and of losses among them.
 
-    But for what a build in one pass keeps for itself, and how often DuckDB's copies say that a person has a value.
+    But for what a build in one pass keeps for itself, and what only DuckDB's copies say: how often a person has a
+    value, and the number of the person.
     """
     with duckdb.connect(config={"threads": 1}) as connection:
         for name in (COPY, STAGE, SOURCE):
@@ -74,7 +77,7 @@ def copied_by(dialect: Dialect, policy: Policy, tables: Mapping[str, pa.Table]) 
         found = connection.execute("SELECT database_name, table_name FROM duckdb_tables() ORDER BY ALL").fetchall()
         assert not [name for database, name in found if database == STAGE]
         kept = [name for database, name in found if database == COPY]
-        own = " OR ".join(f"starts_with(one, '{name('')}')" for name in (together_name, value_multiplicity_column))
+        own = " OR ".join(f"starts_with(one, '{name('')}')" for name in _OWN_COLUMNS)
         listed = f"SELECT COLUMNS(lambda one: NOT ({own})) FROM {COPY}.main."  # noqa: S608
         return {name: Counter(connection.execute(listed + quoted(name)).fetchall()) for name in kept}
 

@@ -11,6 +11,7 @@ import pytest
 from tests.engines.builds import policy_of
 from tests.engines.test_registration import quiet, rows_of
 
+import sfumato
 from sfumato.engines.duckdb.duckdb_file import _not_duckdb
 from sfumato.engines.duckdb.registration import register
 from sfumato.errors import BadSource
@@ -51,6 +52,41 @@ def test_views_over_tables_of_the_same_file_are_read(tmp_path: Path) -> None:
         "CREATE VIEW dear AS SELECT who, twice(cost) AS cost FROM visits WHERE cost >= 8",
     )
     assert _costs(tmp_path, f"duckdb:{path}", "dear") == [16, 18]
+
+
+@pytest.mark.parametrize(("collation", "first"), [("NOCASE", "a"), ("NOCASE.NOACCENT", "A"), ("NOACCENT", "á")])
+def test_texts_are_equal_by_their_code_points_whatever_collation_the_file_declares(
+    tmp_path: Path, collation: str, first: str
+) -> None:
+    """The first row decides nothing about others, no row fulfils two conditions, and ids are told apart."""
+    declared = f"VARCHAR COLLATE {collation}"
+    path = _file(
+        tmp_path,
+        f"CREATE TABLE visits (who {declared}, dept {declared}, cost INTEGER)",
+        f"INSERT INTO visits VALUES ('z', '{first}', 1), ('b', 'a', 1), ('B', 'A', 1), ('c', 'á', 1), ('C', 'a', 1)",  # noqa: S608
+        f"CREATE TABLE depts (dept {declared}, floor INTEGER)",
+        "INSERT INTO depts VALUES ('a', 1), ('A', 2), ('á', 3)",
+    )
+    dept = {"type": "text", "values": ["a", "A", "á"]}
+    columns = {"who": {"type": "text"}, "dept": dept, "cost": COST}
+    depts = {"public": True, "columns": {"dept": {"type": "text"}, "floor": {"type": "integer"}}}
+    policy: dict[str, Any] = {
+        "name": "clinic",
+        "source": f"duckdb:{path}",
+        "ledger": f"sqlite:{tmp_path}/clinic.ledger",
+        "budget": {"epsilon": 10**6, "delta": 0},
+        "tables": {"visits": {"unit": "who", "rows_per_unit": 1, "columns": columns}, "depts": depts},
+    }
+    keys = ("a", "A", "á")
+    expected = [2 + (first == "a"), 1 + (first == "A"), 1 + (first == "á")]
+    conditions = ", ".join(f"COUNT(*) FILTER (WHERE dept = '{key}') AS c{at}" for at, key in enumerate(keys))
+    with sfumato.open(policy) as database:
+        groups = database.ask("SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept", epsilon=1000).rows()
+        assert {row["dept"]: row["n"] for row in groups} == dict(zip(keys, expected, strict=True))
+        (row,) = database.ask(f"SELECT {conditions}, COUNT(DISTINCT who) AS people FROM visits", epsilon=1000).rows()  # noqa: S608
+        assert list(row.values()) == [*expected, 5]
+        joined = "SELECT floor, COUNT(*) AS n FROM visits JOIN depts ON visits.dept = depts.dept GROUP BY floor"
+        assert [row["n"] for row in database.ask(joined, epsilon=1000).rows()] == expected
 
 
 def test_a_view_over_other_files_is_refused_and_left_out_of_a_draft(tmp_path: Path) -> None:

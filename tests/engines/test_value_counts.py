@@ -78,7 +78,7 @@ def _held(engine: Engine, plan: Plan) -> tuple[list[str], list[list[list[int]]]]
 
 @pytest.mark.parametrize("sql", [*BY_THE_COPY, *COUNTED_FROM_TWO_ON, *COUNTED])
 def test_counts_of_the_copy_give_the_weights_that_counting_gives(engine: Engine, sql: str) -> None:
-    plan = plan_of(engine, POLICY, sql)
+    plan = without_hidden_columns(plan_of(engine, POLICY, sql), "people")
     counting = without_hidden_columns(plan, "counted")
     (texts, held), (slow_texts, slow_held) = _held(engine, plan), _held(engine, counting)
     assert ["OVER" in text for text in texts] == [sql not in BY_THE_COPY] * len(texts)

@@ -203,4 +203,8 @@ SHAPES = (
     "COUNT(*) > 1)",
     "SELECT sex, COUNT(*) FROM patients p WHERE (SELECT COUNT(*) FROM visits v WHERE v.patient_id = p.patient_id AND "
     "v.urgent) = 0 GROUP BY sex",
+    "SELECT age, SUM(COUNT(*)) OVER (ORDER BY age) AS n, SUM(SUM(cost)) OVER (ORDER BY age) AS c FROM visits "
+    "GROUP BY age",
+    "SELECT COUNT(*) FILTER (WHERE age < 4), COUNT(*) FILTER (WHERE age BETWEEN 2 AND 8), COUNT(*) FILTER (WHERE "
+    "age >= 6), COUNT(*) FILTER (WHERE age BETWEEN 3 AND 11), COUNT(*) FILTER (WHERE age = 5) FROM visits",
 )

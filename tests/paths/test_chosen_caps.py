@@ -270,6 +270,15 @@ def light(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
         yield database
 
 
+def test_of_several_bounds_each_says_which_columns_it_is_of(light: Database) -> None:
+    told = light.ask("SELECT COUNT(*) AS n, SUM(cost) AS total FROM visits WHERE cost > 30", epsilon="2").notes
+    chosen = [note for note in told if note.startswith("Bound selected privately: ")]
+    assert sorted(note.partition(" for ")[2].partition(" (")[0] for note in chosen) == ["`n`", "`total`"]
+    released = light.ask("SELECT COUNT(*) AS n FROM visits WHERE cost > 50", epsilon="2")
+    (alone,) = [note for note in released.notes if note.startswith("Bound selected privately: ")]
+    assert "`" not in alone
+
+
 TRUTH = {
     "SELECT COUNT(*) AS x FROM visits": 4500.0,
     "SELECT SUM(cost) AS x FROM visits": float(sum((20 + who % 80) * (1 + who % 2) for who in range(3000))),

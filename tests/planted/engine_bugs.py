@@ -63,4 +63,13 @@ ENGINE_BUGS: tuple[Bug, ...] = (
             "LEFT JOIN {build.stage('owners')} AS o ON FALSE",
         ),
     ),
+    planned(
+        "a text keeps the collation that a file declares for its column",
+        "tests/engines/test_duckdb_source.py",
+        (
+            "engines/duckdb/source.py",
+            'replace(column, sql=f"({column.sql} COLLATE C)") if column.type == "VARCHAR" else column',
+            "column",
+        ),
+    ),
 )

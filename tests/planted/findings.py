@@ -310,8 +310,8 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/release/test_computed_bars.py tests/statistical/test_coverage.py",
         (
             "release/intervals/forms.py",
-            "self._possible(over, under, tail), (self.least, self.most))",
-            "self._possible(over, under, tail), (-np.inf, np.inf))",
+            "self._possible(over, under, tail, joint), (self.least, self.most))",
+            "self._possible(over, under, tail, joint), (-np.inf, np.inf))",
         ),
     ),
     planned(

@@ -10,8 +10,8 @@ NOISY_VALUES_BUGS: tuple[Bug, ...] = (
         _VALUES,
         (
             "planning/planner.py",
-            "Plan(private, groups, loss, event_of(groups), ways.tables)",
-            "Plan(private, groups, loss, event_of(groups[len(private.first) :]), ways.tables)",
+            "Plan(private, groups, loss, event_of(groups), ways.tables, hierarchies",
+            "Plan(private, groups, loss, event_of(groups[len(private.first) :]), ways.tables, hierarchies",
         ),
     ),
     planned(

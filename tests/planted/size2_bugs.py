@@ -4,6 +4,7 @@ from tests.planted.bug import Bug, planned
 
 _LISTS = "tests/engines/test_bucket_lists.py"
 _REFRESH = "tests/engines/test_incremental_refresh.py"
+_WEIGHTS = "tests/engines/test_row_weights.py"
 _PAIRS = "tests/engines/test_matched_pairs.py"
 
 SIZE2_BUGS: tuple[Bug, ...] = (
@@ -35,6 +36,24 @@ SIZE2_BUGS: tuple[Bug, ...] = (
         ),
     ),
     planned(
+        "every row of a person has the whole weight of the person where arrays are added up",
+        _WEIGHTS,
+        (
+            "engines/sql/row_weights.py",
+            "weights = _parts(weight, own)",
+            "weights = _parts(weight, np.minimum(own, 1))",
+        ),
+    ),
+    planned(
+        "two people have one number after a refresh",
+        _REFRESH,
+        (
+            "engines/sql/bounding/person_numbers.py",
+            "CAST({int(most)} + {build.dialect.row_number([], [])}",
+            "CAST({build.dialect.row_number([], [])}",
+        ),
+    ),
+    planned(
         "people who had rows before are taken for new ones at a refresh",
         _REFRESH,
         ("engines/sql/staging.py", "f'b.{unit} = a.id'", "f'b.{unit} = a.id AND FALSE'"),
@@ -44,8 +63,8 @@ SIZE2_BUGS: tuple[Bug, ...] = (
         _REFRESH,
         (
             "engines/sql/bounded_copy.py",
-            "if (unit := unit_column(table)) is not None and build.new_files(table.name):",
-            "if (unit := unit_column(table)) is not None and not build.new_files(table.name):",
+            "build.new_files(table.name) and had_rows(build, table):",
+            "not build.new_files(table.name):",
         ),
     ),
 )

@@ -5,6 +5,10 @@ from tests.planted.bug import Bug, planned
 _LARGE = "tests/release/test_large_marginals.py"
 _SPLIT = "tests/planning/test_marginal_budget_split.py"
 _MARGINS = "tests/paths/test_workload_margins.py"
+_BLOCKS = "tests/paths/test_ordered_sums.py"
+_TREES = "tests/release/test_block_trees.py"
+_PIECES = "tests/paths/test_range_questions.py"
+_BLOCK_SHARES = "tests/planning/test_range_strategies.py"
 
 WORKLOAD_BUGS: tuple[Bug, ...] = (
     planned(
@@ -59,6 +63,53 @@ WORKLOAD_BUGS: tuple[Bug, ...] = (
             "planning/ways.py",
             "        return (*self._large, *found)\n",
             "        return self._large or found\n",
+        ),
+    ),
+    planned(
+        "blocks of an ordered key are not charged",
+        _BLOCKS,
+        (
+            "planning/planner.py",
+            "        Plan(private, groups, loss, event_of(groups), ways.tables, hierarchies=ways.hierarchies)\n",
+            "        Plan(private, groups, loss, event_of(groups[: len(private.groups)]), ways.tables, "
+            "hierarchies=ways.hierarchies)\n",
+        ),
+    ),
+    planned(
+        "a person has one row in all blocks",
+        _BLOCKS,
+        (
+            "planning/hierarchies.py",
+            "    return replace(whole, contribution=replace(group.contribution, groups=touched))\n",
+            "    return replace(whole, contribution=replace(group.contribution, rows=1, groups=1))\n",
+        ),
+    ),
+    planned(
+        "a sum over blocks has the noise of its cells alone",
+        _TREES,
+        (
+            "release/block_trees.py",
+            "                total += moments[power + times > 2] * (first**power * second**times).sum(axis=1)\n",
+            "                total += moments[power + times > 2] * (first**power * second**times).sum(axis=1) "
+            "* (level == 0)\n",
+        ),
+    ),
+    planned(
+        "blocks take from single cells what they need",
+        _BLOCK_SHARES,
+        (
+            "planning/range_strategies.py",
+            " if OrderedSum(SumKind.CELLS) in sums else 0.0\n",
+            " if not sums else 0.0\n",
+        ),
+    ),
+    planned(
+        "a range lacks its last piece",
+        _PIECES,
+        (
+            "planning/range_questions.py",
+            "            sums[one.asked.name] = name, places[one.low], places[one.high + 1] - 1\n",
+            "            sums[one.asked.name] = name, places[one.low], places[one.high + 1] - 2\n",
         ),
     ),
 )

@@ -65,6 +65,8 @@ def test_every_node_knows_where_it_was_written() -> None:
         ("DATE '2024-02-29'", date(2024, 2, 29), Type.DATE),
         ("'2024-02-29 01:02:03.4'::timestamp", datetime(2024, 2, 29, 1, 2, 3, 400000), Type.TIMESTAMP),
         ("INTERVAL '1 year 2 days'", Interval(12, 2, 0), Type.INTERVAL),
+        ("INTERVAL '90' DAY (3)", Interval(0, 90, 0), Type.INTERVAL),  # SQL's number of digits, as TPC-H writes it
+        ("INTERVAL '2' YEAR(2)", Interval(24, 0, 0), Type.INTERVAL),
         ("- INTERVAL '1 hour'", Interval(0, 0, -3_600_000_000), Type.INTERVAL),
     ],
 )

@@ -34,7 +34,7 @@ class Sockets:
     def accept(self, address: str) -> int | None:
         self._next += 1
         number = self._next
-        if not self.counted.has_room() or not self.counted.admit(number, address, lambda: self.ended.append(number)):
+        if not self.counted.can_accept() or not self.counted.admit(number, address, lambda: self.ended.append(number)):
             return None
         self.open[number] = self.counted._open[number]
         return number

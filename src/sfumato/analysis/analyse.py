@@ -324,6 +324,7 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
         has_no_removed_table=scan.table + REMOVED not in reading.catalog.tables,
         rows_chosen=table.rows_chosen and most is not None,
         groups_chosen=table.groups_chosen and most is not None,
+        people=(table.owner.stored,) if table.people_numbered else (),
         multiplied=tuple(field.stored for field in table.fields if field.has_value_multiplicities),
     )
     return Analysed(flow, scope, owned, cells)

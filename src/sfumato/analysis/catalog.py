@@ -76,6 +76,8 @@ class Table:
     """Each question that counts people chooses in how many groups one counts, up to `groups_per_unit`."""
     in_sampling_order: bool = False
     """Rows have ranks in sampling order, in which they count towards a unit's total."""
+    people_numbered: bool = False
+    """The copy numbers people beside the id of the owner."""
     keys_to_unit: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The columns that lead to the owner by a `via` of the policy, here or from another table, each with its key."""
     pair: tuple[Field, Field] | None = None

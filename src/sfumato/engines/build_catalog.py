@@ -15,7 +15,7 @@ from sfumato.analysis.catalog import REMOVED, Catalog, Field, PublicData, Table
 from sfumato.analysis.keys import MAX_GROUP_CELLS
 from sfumato.analysis.private_query import Cell
 from sfumato.engines.sql.column import keeps_outside
-from sfumato.engines.sql.names import OWNERS, PATH_UNIT, value_multiplicity_column
+from sfumato.engines.sql.names import OWNERS, PATH_UNIT, PERSON, value_multiplicity_column
 from sfumato.language.cost_limits import MAX_DECLARED_CELLS
 from sfumato.language.facts import STORED_LIMIT, Facts, Kind, Outside
 from sfumato.language.rel_nodes import ScanNode
@@ -275,7 +275,8 @@ def _private_table(table: DeclaredTable, copies: CopySchema) -> Table:
     fields = []
     numbered, counted = numbered_keys(table), counted_columns(table)
     levelled, summed = levelled_columns(table), summed_columns(table)
-    hidden = copies.hidden_columns(table) if (multiplied := multiplied_keys(table)) else ()
+    multiplied = multiplied_keys(table)
+    hidden = copies.hidden_columns(table) if multiplied or counted else ()
     for column in table.columns:
         if column is own:
             facts = Facts(Type(own.type), Kind.UNIT, nullable=False)
@@ -314,6 +315,7 @@ def _private_table(table: DeclaredTable, copies: CopySchema) -> Table:
         rows_chosen=table.rows_chosen and most_rows(table) > 1,
         groups_chosen=table.groups_chosen and most_rows(table) > 1,
         in_sampling_order=rows_in_sampling_order(table) and most_rows(table) > 1,
+        people_numbered=PERSON in hidden,
     )
 
 
@@ -360,6 +362,7 @@ def _removed_table(table: DeclaredTable, kept: Table) -> Table:
         rows_chosen=False,
         groups_chosen=False,
         in_sampling_order=False,
+        people_numbered=False,
     )
 
 

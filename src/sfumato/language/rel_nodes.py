@@ -46,6 +46,7 @@ class ScanNode:
     for all units, the columns hold RANK. `totals` names columns (above) with the most that one person adds to a sum of
     each, in steps. `has_no_removed_table` says that no other table tells who lost rows. `multiplied` names the columns
     (in the copy) of which the first row of a person with a value says how many rows have it, and the others 0.
+    `people` names the column (in the copy) of the owner's id where the copy numbers people beside it.
     """
 
     table: str
@@ -64,6 +65,7 @@ class ScanNode:
     rows_chosen: bool = False
     groups_chosen: bool = False
     multiplied: tuple[str, ...] = ()
+    people: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

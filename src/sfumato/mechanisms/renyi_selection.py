@@ -253,13 +253,16 @@ def _largest_step(was_kept: int, whole: int, limits: Sequence[_Limit], guess: fl
     sign = 1 if 2 * was_kept <= whole else -1
     chance = min(was_kept, whole - was_kept) / whole
 
+    signed = [(limit.order, sign * limit.order, -sign * (limit.order - 1), limit.logarithm) for limit in limits]
+
     def _fits(step: float) -> bool:
         once = _log_mean(chance, sign * step)
-        return all(
-            _log_mean(chance, sign * limit.order * step) - limit.order * once <= limit.logarithm
-            and (limit.order - 1) * once + _log_mean(chance, -sign * (limit.order - 1) * step) <= limit.logarithm
-            for limit in limits
-        )
+        for order, ahead, back, most in signed:
+            if _log_mean(chance, ahead * step) - order * once > most:
+                return False
+            if (order - 1) * once + _log_mean(chance, back * step) > most:
+                return False
+        return True
 
     low, high = 0.0, guess
     while _fits(high) and high < _MAX_EXPONENT / 2:

@@ -52,7 +52,7 @@ from sfumato.planning.plan import GroupPlan, Plan
 
 _DOWN = Context(prec=12, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _HALVINGS = 44
-_LEAST_DELTA = Fraction(1, 10**300)
+_MIN_DELTA = Fraction(1, 10**300)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +113,10 @@ def choose_plan(
     if epsilon is not None and (fitted := list(filter(accepted, plans))):
         later = (*fitted[1:], None)
         return next(one for one, other in zip(fitted, later, strict=True) if not _is_charged_more(one, other, caps))
-    refused = [not accepted(one) for one in plans]
-    used = [inf if one.event is None else _or_infinity(account.used_after(one.event)) for one in plans]
+    refused = [not accepted(plan) for plan in plans]
+    used = [inf if plan.event is None else _or_infinity(account.used_after(plan.event)) for plan in plans]
     places = range(len(plans))
-    if part is not None and (fitting := [place for place in places if used[place] <= account.used + part]):
+    if part is not None and (fitting := [index for index in places if used[index] <= account.used + part]):
         return plans[min(fitting, key=lambda place: (refused[place], place))]
     return plans[min(places, key=lambda place: (refused[place], used[place], place))]
 
@@ -203,7 +203,7 @@ def _charged_gaussian(
     The price that is quoted for it holds at the query's delta, of which keys use at most half.
     """
     every = measurements(needs)
-    if not every or delta < _LEAST_DELTA or any(is_chosen(one) or one.candidates is not None for one in every):
+    if not every or delta < _MIN_DELTA or any(is_chosen(one) or one.candidates is not None for one in every):
         return None
     parts = shares(keys_weights(needs) + gaussian_weights(needs), GAUSSIAN_ROOT)
     selecting = len(keys_weights(needs))

@@ -102,7 +102,7 @@ def exclude_each_other(one: Sequence[Scalar], other: Sequence[Scalar]) -> bool:
         if _denies(first, second) or _denies(second, first):
             return True
         if any(
-            _same(left.subject, right.subject) and left.excludes(right)
+            same_expression(left.subject, right.subject) and left.excludes(right)
             for left, right in product(_values(first), _values(second))
         ):
             return True
@@ -111,7 +111,7 @@ def exclude_each_other(one: Sequence[Scalar], other: Sequence[Scalar]) -> bool:
 
 def implies(one: Sequence[Scalar], other: Sequence[Scalar]) -> bool:
     """Whether all conditions of the other list are true wherever all of one are."""
-    return all(any(_same(part, known) or _narrows(known, part) for known in one) for part in other)
+    return all(any(same_expression(part, known) or _narrows(known, part) for known in one) for part in other)
 
 
 def _narrows(one: Scalar, other: Scalar) -> bool:
@@ -120,7 +120,7 @@ def _narrows(one: Scalar, other: Scalar) -> bool:
     What `_values` gives of a condition is just where it is true.
     """
     return any(
-        _same(inner.subject, outer.subject) and inner.is_within(outer)
+        same_expression(inner.subject, outer.subject) and inner.is_within(outer)
         for inner, outer in product(_values(one), _values(other))
     )
 
@@ -137,7 +137,7 @@ def conjuncts(condition: Scalar | None) -> Iterator[Scalar]:
 
 
 def _denies(one: Scalar, other: Scalar) -> bool:
-    return one.operator is Operator.NOT and _same(one.arguments[0], other)
+    return one.operator is Operator.NOT and same_expression(one.arguments[0], other)
 
 
 def _values(condition: Scalar) -> Iterator[_Values]:
@@ -150,6 +150,19 @@ def _values(condition: Scalar) -> Iterator[_Values]:
         yield from _ordered(inner, negated)
     elif not negated and inner.operator in (Operator.EQUAL, Operator.IN):
         yield from _listed(inner)
+
+
+def integer_range(condition: Scalar) -> tuple[Scalar, int | None, int | None] | None:
+    """Return the expression and the ends, both inside, of a condition that is true just between them; else None."""
+    found = [one for one in _values(condition) if one.subject.facts.kind is Kind.INTEGER]
+    if len(found) != 1:
+        return None
+    (one,) = found
+    if one.listed is None:
+        return one.subject, one.low, one.high
+    if len(one.listed) != 1 or not isinstance(value := one.listed[0], int):
+        return None
+    return one.subject, value, value
 
 
 def _listed(condition: Scalar) -> Iterator[_Values]:
@@ -181,12 +194,12 @@ def _ordered(condition: Scalar, negated: bool) -> Iterator[_Values]:
         yield _Values(right, high=low - 1) if negated else _Values(right, low=low)
 
 
-def _same(one: Scalar, other: Scalar) -> bool:
+def same_expression(one: Scalar, other: Scalar) -> bool:
     """Whether two expressions are equal, whatever is known of them where they stand."""
     return (
         one.operator is other.operator
         and type(one.constant) is type(other.constant)
         and one.constant == other.constant
         and len(one.arguments) == len(other.arguments)
-        and all(_same(*pair) for pair in zip(one.arguments, other.arguments, strict=True))
+        and all(same_expression(*pair) for pair in zip(one.arguments, other.arguments, strict=True))
     )

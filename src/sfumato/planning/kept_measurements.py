@@ -39,12 +39,12 @@ def over_stored_measurements(
     groups: dict[int, GroupPlan] = {}
     places: dict[int, MeasuredGroup] = {}
     waiting = list(measured.groups)
-    for at, one in enumerate(known.groups):
+    for at, group in enumerate(known.groups):
         for own in waiting:
-            found = _over_group(asked.groups[own.place], own, kept.groups[one.place], one, at_any_accuracy)
+            found = _over_group(asked.groups[own.place], own, kept.groups[group.place], group, at_any_accuracy)
             if found is not None:
                 groups[own.place], columns = found
-                places[at] = replace(own, columns=columns, quantities=one.quantities)
+                places[at] = replace(own, columns=columns, quantities=group.quantities)
                 waiting.remove(own)
                 break
         else:
@@ -68,14 +68,14 @@ def _over_group(
     names = {kept_names[quantity]: name for quantity, name in zip(own.quantities, own.columns, strict=True)}
     if kept.selecting_measurement is not None and names.get(kept.selecting_measurement) != plan.selecting_measurement:
         return None
-    outputs: Mapping[str, PlannedMeasurement | PlannedSelection] = {one.name: one for one in kept.all_outputs}
+    outputs: Mapping[str, PlannedMeasurement | PlannedSelection] = {output.name: output for output in kept.all_outputs}
     by_name = {name: outputs[other] for other, name in names.items()}
     measured = []
-    for one in plan.measured:
-        other = by_name[one.name]
-        if not isinstance(other, PlannedMeasurement) or not (at_any_accuracy or _is_as_exact(one, other)):
+    for measurement in plan.measured:
+        other = by_name[measurement.name]
+        if not isinstance(other, PlannedMeasurement) or not (at_any_accuracy or _is_as_exact(measurement, other)):
             return None
-        measured.append(replace(one, mechanism=other.mechanism))
+        measured.append(replace(measurement, mechanism=other.mechanism))
     chosen = []
     for choice in plan.chosen:
         same = by_name[choice.name]

@@ -94,10 +94,10 @@ def _target(name: str, margin: object) -> MarginTarget:
     return MarginTarget(name, positive(typed_rational(margin, said), said))
 
 
-def margin_text(margin: object, name: str = "within") -> str:
+def exact_margin(margin: object, name: str = "within") -> str:
     """Return a margin as exact text: a number, or a percentage as it is.
 
-    >>> margin_text(0.5), margin_text(" 5 %")
+    >>> exact_margin(0.5), exact_margin(" 5 %")
     ('1/2', '5%')
     """
     text = margin.strip() if isinstance(margin, str) else ""

@@ -53,14 +53,14 @@ from sfumato.sensitivity.norms import Sensitivity
 
 _UP = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 # Beyond these no Gaussian noise is tried: floats choose its order, and Laplace noise is the better one there.
-_LEAST_EPSILON, _MOST_EPSILON = Fraction(1, 10**6), Fraction(10**3)
-_LEAST_DELTA = Fraction(1, 10**300)
-_LEAST_SHARED = Fraction(1, 10**50)
+_MIN_EPSILON, _MAX_EPSILON = Fraction(1, 10**6), Fraction(10**3)
+_MIN_DELTA = Fraction(1, 10**300)
+_MIN_SHARED_EPSILON = Fraction(1, 10**50)
 """Below it, which no one can type, the margins of shared noise would take many digits to find."""
-_GUMBEL = Fraction(5, 3)
+_GUMBEL_VARIANCE = Fraction(5, 3)
 """About the variance of standard Gumbel noise, π²/6."""
-_FINE = 10**12
-_MOST_GAIN = Fraction(1, 2)
+_ROUNDING_STEPS = 10**12
+_MIN_CURVE_VARIANCE_RATIO = Fraction(1, 2)
 """The exact curve needs more than this part of the variance that zCDP asks for, wherever anybody looked."""
 
 PrivateChoice = Quantiles | PermuteAndFlip | Meetings | MatchedCount | BoundedFlow
@@ -134,7 +134,7 @@ def pure_noise(needs: tuple[MeasurementSet, ...], epsilon: Fraction, delta: Frac
 
 def _joint_noise(needs: tuple[MeasurementSet, ...], epsilon: Fraction, delta: Fraction) -> Noise | None:
     """Return noise that measurements share, of this pure loss in all; None where none of them do."""
-    shared = shared_noise(needs) if epsilon >= _LEAST_SHARED else ()
+    shared = shared_noise(needs) if epsilon >= _MIN_SHARED_EPSILON else ()
     if not any(shared):
         return None
     return laplace_noise(needs, _equal_price(needs, epsilon, shared), delta, shared)
@@ -198,7 +198,11 @@ def expected_error(needs: tuple[MeasurementSet, ...], groups: tuple[GroupPlan, .
     The choice of a top list errs as its Gumbel noise does.
     """
     choosing = sum(
-        (_GUMBEL / group.selection.rate**2 for group in groups if isinstance(group.selection, TopList | SpelledList)),
+        (
+            _GUMBEL_VARIANCE / group.selection.rate**2
+            for group in groups
+            if isinstance(group.selection, TopList | SpelledList)
+        ),
         Fraction(0),
     )
     return choosing + sum(
@@ -271,7 +275,7 @@ def _gaussian_noise(
     noise = [part for one, part in zip(every, parts, strict=True) if one not in choices]
     budget = sum(noise, Fraction(0))
     for_noise = delta / 2 if selections(needs) else delta
-    if not noise or for_noise < _LEAST_DELTA or not _LEAST_EPSILON <= budget <= _MOST_EPSILON:
+    if not noise or for_noise < _MIN_DELTA or not _MIN_EPSILON <= budget <= _MAX_EPSILON:
         return None
     rho = concentrated_loss(budget, for_noise)
     if rho is None:
@@ -285,7 +289,7 @@ def _gaussian_noise(
     units = [
         (importance(need, one) / one.sensitivity.linf**2, one) for need in needs for one in _noised(need.measurements)
     ]
-    if sum(unit * variances[id(one)] for unit, one in units) * _MOST_GAIN >= error:
+    if sum(unit * variances[id(one)] for unit, one in units) * _MIN_CURVE_VARIANCE_RATIO >= error:
         return None
     factor = least_common_factor(vectors, budget, for_noise)
     mechanisms = [
@@ -317,7 +321,7 @@ def _concentrated_noise(
     pure += [part for part, listed in zip(keys, lists, strict=True) if not listed]
     budget = sum(epsilons, Fraction(0)) - sum(pure, Fraction(0))
     for_noise = delta / 2 if selections(needs) else delta
-    if for_noise < _LEAST_DELTA or not _LEAST_EPSILON <= budget <= _MOST_EPSILON:
+    if for_noise < _MIN_DELTA or not _MIN_EPSILON <= budget <= _MAX_EPSILON:
         return None
     rho = concentrated_loss(budget, for_noise)
     if rho is None:
@@ -344,9 +348,9 @@ def _concentrated_noise(
 
 def choices_epsilon(chosen: int, rho: Fraction) -> Fraction:
     """Return chosen · ε with chosen · ε²/8 <= rho, rounded down: what so many choices of a top list cost."""
-    squared, fine = 8 * rho * chosen, _FINE  # (chosen · ε)²
-    while squared * fine**2 < _FINE**2:  # of 12 digits, however small it is: nothing costs 0
-        fine *= _FINE
+    squared, fine = 8 * rho * chosen, _ROUNDING_STEPS  # (chosen · ε)²
+    while squared * fine**2 < _ROUNDING_STEPS**2:  # of 12 digits, however small it is: nothing costs 0
+        fine *= _ROUNDING_STEPS
     return Fraction(isqrt(squared.numerator * fine**2 // squared.denominator), fine)
 
 

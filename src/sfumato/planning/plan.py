@@ -28,6 +28,7 @@ from sfumato.planning.aggregates.families import OutputColumn
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.bounding.candidates import ContributionBound, candidates_in
 from sfumato.planning.derived_measurement import DerivedMeasurement, SumOfSteps
+from sfumato.planning.hierarchies import Hierarchy
 from sfumato.planning.notes.note import Note
 from sfumato.planning.shared_marginals import ContingencyTable
 from sfumato.query.functions import Aggregation
@@ -224,6 +225,13 @@ class Plan:
     """What is known about the answer before data is read."""
     derived: tuple[DerivedMeasurement, ...] = ()
     """The measurements that are shown as weighted sums of kept cells; the groups of these stand last."""
+    hierarchies: tuple[Hierarchy, ...] = ()
+    """The measurements that are also made in blocks of an ordered key, and are made consistent."""
+
+    @property
+    def combines_groups(self) -> bool:
+        """Whether measurements of several of its groups are combined with each other."""
+        return bool(self.tables or self.hierarchies)
 
     @property
     def cohorts(self) -> tuple[str, ...] | None:

@@ -18,6 +18,7 @@ from sfumato.planning.aggregates.average import AverageColumn
 from sfumato.planning.bounding.selection import price_selections
 from sfumato.planning.budget_share import Share, noise_for
 from sfumato.planning.column_origins import origins, shown_unchanged
+from sfumato.planning.hierarchy_choice import best_blocks
 from sfumato.planning.key_selection import (
     keep_if_groups_stay_visible,
     pairs_of,
@@ -35,6 +36,7 @@ from sfumato.planning.noise_shape import shape_of
 from sfumato.planning.notes.plan_notes import with_notes
 from sfumato.planning.null_counts import best_null_counts
 from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.planning.range_questions import prefers_pieces, range_questions
 from sfumato.planning.renyi_keys import with_renyi_keys
 from sfumato.planning.shared_marginals import has_large_table
 from sfumato.planning.top_lists import has_list
@@ -136,6 +138,20 @@ def make_plans(
     Which of several is charged depends on what the account has spent (`spending.chosen`).
     Theorem: releasing what a plan describes is `plan.loss`-DP in the person.  Proof: proofs/planning.md
     """
+    plans = _plans_as_asked(private, wish, outcomes, known=known)
+    if outcomes or wish.within or wish.margins_before_data or (pieces := range_questions((private,))) is None:
+        return plans
+    found = _plans_as_asked(pieces.questions[0], wish)
+    return (*found, *plans) if prefers_pieces(found[0], pieces, plans[0], wish.max_loss) else plans
+
+
+def _plans_as_asked(
+    private: PrivateQuery,
+    wish: PriceTarget,
+    outcomes: tuple[ProjectNode, ...] = (),
+    *,
+    known: KnownNeeds | None = None,
+) -> tuple[Plan, ...]:
     if private.first:
         if wish.within:
             raise margin_of_stages(wish.within[0][0])
@@ -162,11 +178,20 @@ def make_preferred_plan(private: PrivateQuery, wish: PriceTarget, known: KnownNe
         return None
     if any(each.usual.lists != each.usual.every for each in (way, *way.null_counts)):
         return None
+    if way.blocks or (not wish.margins_before_data and range_questions((private,)) is not None):
+        return None
     best = _preferred_null_counts(private, way, wish)
     return _plans_by(private, way if best is None else way.null_counts[best], wish)[0]
 
 
 def _plans_of(private: PrivateQuery, ways: Ways, wish: PriceTarget) -> tuple[Plan, ...]:
+    apart = _plans_without_blocks(private, ways, wish)
+    blocked = [(_plans_by(private, each, wish), sums) for each, sums in ways.blocks]
+    best = best_blocks([(plans[0], sums) for plans, sums in blocked], apart[0], wish.max_loss) if blocked else None
+    return apart if best is None else (*blocked[best][0], *apart)
+
+
+def _plans_without_blocks(private: PrivateQuery, ways: Ways, wish: PriceTarget) -> tuple[Plan, ...]:
     plans = _plans_by(private, ways, wish)
     if ways.steps is not None:
         steps = _possible_plans(private, ways.steps, wish)  # what is more exact comes first
@@ -267,7 +292,10 @@ def _plans_with(private: PrivateQuery, split: Needs, ways: Ways, wish: PriceTarg
         )
     noise = _noise(private, needs, wish) if lists == needs else _better_noise(private, needs, lists, wish)
     noise = with_renyi_keys(noise, wish.max_loss)
-    return tuple(Plan(private, groups, loss, event_of(groups), ways.tables) for groups, loss in noise)
+    return tuple(
+        Plan(private, groups, loss, event_of(groups), ways.tables, hierarchies=ways.hierarchies)
+        for groups, loss in noise
+    )
 
 
 def _better_noise(

@@ -41,9 +41,9 @@ from sfumato.planning.top_lists import list_note
 from sfumato.query.types import Type
 
 Margin = int | float | None
-_NAMED = 3
+_SHOWN_MARGINS = 3
 _MAX_HOUSEHOLD_SIZE = 1000
-_LONG = 1e15
+_MIN_ROUNDED_MARGIN = 1e15
 GROUPS_SELECTED = "Groups are selected privately"
 """How the note begins that says from how many people on a group appears."""
 
@@ -110,9 +110,9 @@ class Quote:
 
     def bought(self) -> str:
         """Return the margins of the first columns as the end of a sentence; nothing where they depend on the data."""
-        fixed = [f"{name} ±{shown_margin(margin)}" for name, margin in self.margins.items() if margin is not None]
-        more = ", …" if len(fixed) > _NAMED else ""
-        return f", {', '.join(fixed[:_NAMED])}{more} at 95 %" if fixed else ""
+        fixed = [f"{name} ±{margin_text(margin)}" for name, margin in self.margins.items() if margin is not None]
+        more = ", …" if len(fixed) > _SHOWN_MARGINS else ""
+        return f", {', '.join(fixed[:_SHOWN_MARGINS])}{more} at 95 %" if fixed else ""
 
     def __str__(self) -> str:
         lines = [f"price: {self.price_text}", *(() if self.effect is None else (str(self.effect),))]
@@ -141,7 +141,7 @@ def _shown(margins: Mapping[str, Margin], name: str) -> str:
     if name not in margins:
         return ""
     margin = margins[name]
-    return "depends on the data" if margin is None else f"±{shown_margin(margin)}"
+    return "depends on the data" if margin is None else f"±{margin_text(margin)}"
 
 
 def _harmless(text: str) -> str:
@@ -154,9 +154,9 @@ def make_quote(plan: Plan, losses: TruncationBounds | None = None, spent: Fracti
 
     `losses` is what was published of what caps and bounds cut off, and `spent` what the policy spends to know it.
     """
-    derived = {(group.group.label, one.name): one for group in plan.groups for one in group.derived}
-    measured = {(group.group.label, one.name): one for group in plan.groups for one in group.all_outputs}
-    steps = {(group.group.label, one.name): (group, one.steps) for group in plan.groups for one in group.sums}
+    derived = {(group.group.label, output.name): output for group in plan.groups for output in group.derived}
+    measured = {(group.group.label, output.name): output for group in plan.groups for output in group.all_outputs}
+    steps = {(group.group.label, total.name): (group, total.steps) for group in plan.groups for total in group.sums}
     margins: dict[str, Margin] = {}
     mechanisms: dict[str, str] = {}
     for name, item, origin in zip(plan.private.names, plan.private.outcome.items, origins(plan.private), strict=True):
@@ -204,9 +204,12 @@ def _bias(
         yield Note(NoteRank.HINT, text)
         return
     selected = {
-        (group.group.label, one.name) for group in plan.groups for one in group.measured if one.candidates is not None
+        (group.group.label, measurement.name)
+        for group in plan.groups
+        for measurement in group.measured
+        if measurement.candidates is not None
     }
-    steps = {(group.group.label, one.name): one.steps for group in plan.groups for one in group.sums}
+    steps = {(group.group.label, total.name): total.steps for group in plan.groups for total in group.sums}
     tail, cut, later, limits = (
         bias_tail(CONFIDENCE),
         dict[str, BiasEstimate | None](),
@@ -233,7 +236,7 @@ def _bias(
 
 
 def _bias_ends(bias: Sequence[BiasBounds], step: Fraction) -> tuple[float, float]:
-    most = (max(one.excess for one in bias), max(one.lack for one in bias))
+    most = (max(lost.excess for lost in bias), max(lost.lack for lost in bias))
     excess, lack = (end if end == inf else _float(Fraction(end) * step) for end in most)
     return excess, lack
 
@@ -292,18 +295,18 @@ def _margin_text(margins: Mapping[str, Margin], name: str) -> str:
     if name not in margins:
         return ""
     margin = margins[name]
-    return "; margin depends on the data" if margin is None else f"; ±{shown_margin(margin)} at 95 %"
+    return "; margin depends on the data" if margin is None else f"; ±{margin_text(margin)} at 95 %"
 
 
-def shown_margin(margin: int | float) -> str:
+def margin_text(margin: int | float) -> str:
     """Return a margin with the digits that mean something: three, and all before the point.
 
-    >>> shown_margin(1198), shown_margin(6283.901030504912), shown_margin(0.0123456)
+    >>> margin_text(1198), margin_text(6283.901030504912), margin_text(0.0123456)
     ('1,198', '6,284', '0.0123')
     """
     if isinstance(margin, int):
         return f"{margin:,}"
-    return f"{margin:,.0f}" if 100 <= margin < _LONG else f"{margin:.3g}"
+    return f"{margin:,.0f}" if 100 <= margin < _MIN_ROUNDED_MARGIN else f"{margin:.3g}"
 
 
 def _words(used: list[PlannedMeasurement | PlannedSelection]) -> str:
@@ -345,10 +348,12 @@ def _key_words(origin: Origin, plan: Plan) -> str:
         return "exact"
     labels = {label for label, _ in origin.sources}
     selections = [group.selection for group in plan.groups if group.group.label in labels and group.selection]
-    for one in selections:
-        if isinstance(one, TopList | SpelledList):
+    for selection in selections:
+        if isinstance(selection, TopList | SpelledList):
             return (
-                f"the {one.chosen:,} largest, chosen privately" if one.chosen > 1 else "the largest, chosen privately"
+                f"the {selection.chosen:,} largest, chosen privately"
+                if selection.chosen > 1
+                else "the largest, chosen privately"
             )
     return "keys selected privately" if selections else "public keys"
 

@@ -85,7 +85,7 @@ def rounds_of(selection: RenyiSelection) -> KeyRounds:
 def _renyi_noise(noise: Noise, cap: PrivacyLoss) -> Noise | None:
     """Return the noise with other selections of keys, of the same price and of no larger charge; None if none is."""
     groups, loss = noise
-    selecting = [place for place, group in enumerate(groups) if _is_worth_trying(group)]
+    selecting = [index for index, group in enumerate(groups) if _is_worth_trying(group)]
     budget = Filter(cap.epsilon, cap.delta) if selecting and cap.epsilon and cap.delta else None
     if budget is None or budget.order is None or budget.capacity is None:
         return None
@@ -97,8 +97,8 @@ def _renyi_noise(noise: Noise, cap: PrivacyLoss) -> Noise | None:
     if not any(others.values()):
         return None
     changed = tuple(
-        replace(group, selection=others[place]) if others.get(place) is not None else group
-        for place, group in enumerate(groups)
+        replace(group, selection=others[index]) if others.get(index) is not None else group
+        for index, group in enumerate(groups)
     )
     return changed, loss
 
@@ -118,7 +118,7 @@ def _spare_units(noise: Noise, selecting: list[int], budget: Filter, cap: Privac
     if budget.order is None or budget.capacity is None:
         return 0
     rest = event_of(
-        tuple(replace(group, selection=None) if place in selecting else group for place, group in enumerate(noise[0]))
+        tuple(replace(group, selection=None) if index in selecting else group for index, group in enumerate(noise[0]))
     )
     measured = 0 if rest is None else rounded_loss(separate(rest)[0], budget.order)
     within = min(Fraction(1), fraction_of_fresh_budget(noise, cap)) * budget.capacity

@@ -9,12 +9,15 @@ from sfumato.language.rel_nodes import ProjectNode
 from sfumato.planning.bounding.selection import selects_a_bound, with_candidate_bounds
 from sfumato.planning.bounding.total_bounds import with_total_bounds
 from sfumato.planning.disjoint_conditions import with_vector
+from sfumato.planning.hierarchies import Hierarchy
+from sfumato.planning.hierarchy_choice import blocked_needs
 from sfumato.planning.key_selection import select_keys_at_bound
 from sfumato.planning.marginal_budget_split import balance_marginals, split_measurements, weight_marginals
 from sfumato.planning.measurements import MeasurementSet, needs_of
 from sfumato.planning.nested_conditions import with_steps
 from sfumato.planning.null_counts import WITH_NULL_COUNTS
 from sfumato.planning.outside_cells import with_outside_cells
+from sfumato.planning.range_strategies import OrderedSum
 from sfumato.planning.shared_marginals import ContingencyTable, common_tables, has_large_table, with_remainder_cells
 from sfumato.planning.top_lists import with_top_lists
 
@@ -57,6 +60,9 @@ class Ways:
     """The same with conditions that contain others measured as steps."""
     null_counts: tuple["Ways", ...] = ()
     """The same with rows where a column is NULL counted by themselves."""
+    hierarchies: tuple[Hierarchy, ...] = ()
+    blocks: tuple[tuple["Ways", Mapping[str, tuple[OrderedSum, ...]]], ...] = ()
+    """The same with ordered keys measured in blocks, too, and the sums that are shown of the cells of each group."""
     preferred: dict[Hashable, int | None] = field(default_factory=dict, compare=False)
     """Which of these is the best, by the rounded wish."""
 
@@ -132,6 +138,12 @@ def _ways_of(
         counted = [tuple(count(need, private.neighbours) for need in better) for count in WITH_NULL_COUNTS]
         ways = [_way(private, each, choices, asked, large=large) for each in counted if each != better]
         way = replace(way, null_counts=tuple(ways))
+    if not (fixed or choices or way.tables or private.first):
+        found = blocked_needs(way.usual.every, private.groups, asked.outcomes, private.neighbours)
+        blocks = (
+            (Ways(Needs(one.needs, one.needs), (), (), (), hierarchies=one.hierarchies), one.sums) for one in found
+        )
+        way = replace(way, blocks=tuple(blocks))
     # keys selected by people, and conditions measured each by itself, in the last place, as above
     return (way,) if better == needs else (way, _way(private, needs, choices, asked, large=large))
 

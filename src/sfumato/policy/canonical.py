@@ -8,6 +8,7 @@ spellings.
 """
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import date, datetime
@@ -44,6 +45,7 @@ from sfumato.policy.server_settings import Identity
 from sfumato.policy.table_keys import COLUMN, DEFAULT_TEXT_CHARS, TABLE
 
 _FORM = "# sfumato policy, canonical form 1"
+_ESCAPED = re.compile(r'["\\\x00-\x1f\x7f]')
 """A new meaning of any line is a new form: a hash never changes what it stands for."""
 
 
@@ -314,6 +316,8 @@ def _value(value: Value) -> str:
 
 def _quote_toml(words: str) -> str:
     """Return a TOML string: quotes, backslashes and control characters escaped, everything else as it is."""
+    if not _ESCAPED.search(words):
+        return f'"{words}"'
     return '"' + "".join(_escape_character(character) for character in words) + '"'
 
 

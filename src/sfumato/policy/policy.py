@@ -4,14 +4,14 @@
 checks again. Names match whatever their case, as unquoted names do in PostgreSQL: see `fold_name`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sfumato.accounting.event import Neighbours
 from sfumato.caches import SameObjects
@@ -20,6 +20,8 @@ from sfumato.sensitivity.grid import Grid
 
 Value = bool | int | Fraction | str | date | datetime
 """A value of a column, exact: integers as `int`, decimals as `Fraction`; there is no float and no NULL."""
+
+Named = TypeVar("Named")
 
 _FIRST_DAY = date(1970, 1, 1)
 _FIRST_INSTANT = datetime(1970, 1, 1)
@@ -35,7 +37,18 @@ def fold_name(name: str) -> str:
     >>> fold_name("Patient_ID"), fold_name("Größe")
     ('patient_id', 'größe')
     """
-    return name.translate(_ASCII)
+    return name.lower() if name.isascii() else name.translate(_ASCII)
+
+
+def by_folded_name(named: Iterable[tuple[str, Named]]) -> Mapping[str, Named]:
+    """Return what has names by the names' folded form, so that finding one of many takes no longer than one of few.
+
+    Of several whose names differ only in case, the first counts.
+    """
+    found: dict[str, Named] = {}
+    for name, one in named:
+        found.setdefault(fold_name(name), one)
+    return found
 
 
 class ColumnType(StrEnum):
@@ -212,6 +225,7 @@ class Table:
     """Each question finds how many rows of a person count privately, up to `rows_per_unit`."""
     groups_chosen: bool = False
     """Each question that counts people finds in how many groups one counts privately, up to `groups_per_unit`."""
+    _named: Mapping[str, Column] = field(init=False, repr=False, compare=False)
 
     @property
     def public(self) -> bool:
@@ -228,9 +242,12 @@ class Table:
         owners = self.unit.owners if isinstance(self.unit, OwnerPair) else (self.unit,)
         return any(isinstance(owner, UnitColumn) and fold_name(owner.column) == fold_name(column) for owner in owners)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_named", by_folded_name((column.name, column) for column in self.columns))
+
     def column(self, name: str) -> Column | None:
         """Return the column of this name in any case, or None."""
-        return next((column for column in self.columns if fold_name(column.name) == fold_name(name)), None)
+        return self._named.get(fold_name(name))
 
 
 class Period(StrEnum):

@@ -74,7 +74,7 @@ def _without(group: GroupPlan, found: ReleasedKeys) -> GroupPlan:
 
 def _rows_without(rows: RelNode, keys: Sequence[Key], found: ReleasedKeys) -> RelNode:
     """Return the rows whose keys are not among these; a row with a NULL among its keys stays, and is in no cell."""
-    columns = tuple((f"k{place}", _known(key.scalar)) for place, key in enumerate(keys))
+    columns = tuple((f"k{index}", _known(key.scalar)) for index, key in enumerate(keys))
     given = InputNode(_FOUND_KEYS, columns, tuple(tuple(map(_constant, key)) for key in found))
     same = [
         compare_scalars(Operator.EQUAL, key.scalar, column(_FOUND_KEYS, name, facts))

@@ -18,6 +18,7 @@ from sfumato.analysis.private_query import Absent
 from sfumato.planning.derived_measurement import DerivedMeasurement
 from sfumato.planning.plan import Plan
 from sfumato.planning.shared_marginals import ContingencyTable, MarginalMeasurement, subsets
+from sfumato.release.block_trees import BlockEstimates, block_estimates
 from sfumato.release.intervals.noise_law import Floats, Integers, moments_of
 from sfumato.release.large_marginals import LargeTable
 from sfumato.release.noisy import NoisyGroup, NoisyResult
@@ -43,8 +44,9 @@ class ConsistentMarginal:
     """Of each measurement of the common table: which of its cells, and with which weights, row after row."""
     rows: tuple[Indices, ...] | None = None
     """The shown cell of each entry of `others`; None where all shown cells have as many."""
-    estimates: "MarginalEstimates | None" = None
-    """Set where the table is large: then `others` is empty, and the estimates stand for what was measured."""
+    estimates: "MarginalEstimates | BlockEstimates | None" = None
+    """Set where the table is large, or has blocks: then `others` is empty, and estimates stand for what was measured.
+    """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,6 +58,12 @@ class MarginalEstimates:
     """In the order of the group's keys."""
     values: Floats
     """Cell after cell, the rests among them."""
+
+    @property
+    def moments(self) -> tuple[float, float]:
+        """The variance and the fourth cumulant of each cell: they are the same for all."""
+        axes = tuple(sorted(self.axes))
+        return self.solved.variance(axes), self.solved.fourth(axes)
 
 
 def shown_cells(group: NoisyGroup) -> list[int]:
@@ -80,6 +88,16 @@ def consistent(plan: Plan, noisy: NoisyResult, read: Set[str] | None = None) -> 
             made |= _estimated(LargeTable(table, variances, fourths), groups, read)
         else:
             made |= _Solved(table, variances).margins(groups)
+    for hierarchy in plan.hierarchies:
+        if read is None or hierarchy.label in read:
+            groups_of = {label: group for (label, _), (_, group) in measured.items()}
+            keys = next(group.group.keys for group in plan.groups if group.group.label == hierarchy.label)
+            sizes = [len(key.measured_values) for key in keys]
+            for name in hierarchy.names:
+                laws = [moments_of(measured[label, name][0].mechanism) for label in hierarchy.labels]
+                each = [(max(variance, _NO_NOISE), fourth + shared**2) for variance, fourth, shared in laws]
+                values, estimates = block_estimates(hierarchy, name, groups_of, each, sizes)
+                made[hierarchy.label, name] = ConsistentMarginal(_narrow(_integers(values)), (), None, estimates)
     for one in plan.derived:
         made[one.label, one.name] = _derived(one, {name: group for name, (_, group) in measured.items()})
     for group, found in zip(plan.groups, noisy.groups, strict=True):
@@ -91,6 +109,10 @@ def consistent(plan: Plan, noisy: NoisyResult, read: Set[str] | None = None) -> 
             for one in group.sums
         }
     return made
+
+
+def _integers(values: Wide) -> npt.NDArray[Any]:
+    return np.array([int(value) for value in values], dtype=object)
 
 
 def _estimated(

@@ -1,6 +1,6 @@
 """Notes that depend on the noisy result: selected bounds, cells chosen by noise, columns without an interval."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from sfumato.accounting.loss import round_up
@@ -31,6 +31,7 @@ SELECTED = (
 )
 
 _SELECTED_BOUND = "Bound selected privately:"
+_MAX_NAMES = 2
 _DISTINCT_LIMIT = "Distinct values were counted with a limit of"
 _KEY_FREQUENCY = "By a private estimate, at most"
 _NOISE_DEPENDENT = (_SELECTED_BOUND, _DISTINCT_LIMIT, _KEY_FREQUENCY, IN_NO_GROUP, COMPARED_VALUE)
@@ -60,7 +61,7 @@ def answer_notes(plan: Plan, noisy: NoisyResult, answered: EvaluatedAnswer) -> l
 
 
 def _result_notes(plan: Plan, released: ReleasedGroups, answered: EvaluatedAnswer) -> Iterator[Note]:
-    yield from _selected_bounds(plan, released)
+    yield from _selected_bounds(plan, released, _columns_by_measurement(answered))
     yield from _cross_unit_counts(released)
     yield from _distinct_counts(released)
     yield from _flow_bounds(released)
@@ -76,24 +77,42 @@ def _result_notes(plan: Plan, released: ReleasedGroups, answered: EvaluatedAnswe
         yield Note(NoteRank.LACK, text)
 
 
-def _selected_bounds(plan: Plan, released: ReleasedGroups) -> Iterator[Note]:
-    """Say which bounds were selected, what that cost, and what was added for people above them."""
+def _columns_by_measurement(answered: EvaluatedAnswer) -> dict[tuple[str, str], list[str]]:
+    """Return the names of the columns that are one aggregate, by the groups and names of what it is computed from."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, scalar in zip(answered.plan.private.names, answered.traced.items, strict=True):
+        if (matched := answered.aggregate(scalar)) is not None:
+            group, column = matched
+            for measured in column.measured:
+                found.setdefault((group.group.label, measured), []).append(name)
+    return found
+
+
+def _selected_bounds(
+    plan: Plan, released: ReleasedGroups, columns: Mapping[tuple[str, str], Sequence[str]]
+) -> Iterator[Note]:
+    """Say which bounds were selected, what that cost, and what was added for people above them.
+
+    Several say which columns they are of, by at most two names.
+    """
     selections = {group.group.label: (group, found) for group, found in released if group.is_bound_selection}
     for group in plan.groups:
         for measurement in group.measured:
             if measurement.candidates is not None and measurement.selected is not None:
                 selection, found = selections[measurement.selection_label]
                 (above,) = found.numbers(ABOVE) if has_tail_correction(group, measurement, plan) else (None,)
-                yield _selected_bound(measurement, selection, above)
+                names = columns.get((group.group.label, measurement.name), ()) if len(selections) > 1 else ()
+                yield _selected_bound(measurement, selection, above, names)
 
 
-def _selected_bound(one: PlannedMeasurement, selection: GroupPlan, above: int | None) -> Note:
-    """Say which bound was selected; `above` is the tail correction in grid steps."""
+def _selected_bound(one: PlannedMeasurement, selection: GroupPlan, above: int | None, names: Sequence[str]) -> Note:
+    """Say which bound was selected; `above` is the tail correction in grid steps, `names` those of columns."""
     bound = one.candidate_bounds[one.selected or 0]
     unit = "group" if one.bounds_groups else "row"
     what = f"{unit}{'s' * (bound != 1)} per person" if one.bounds_rows else "per person in a sum"
     price = f"(ε = {round_up(selection.bound_selection_epsilon)} of the price)"
-    selected = f"{_SELECTED_BOUND} {_number(bound)} {what} {price}."
+    of = f" for {' and '.join(f'`{name}`' for name in names)}" if 0 < len(names) <= _MAX_NAMES else ""
+    selected = f"{_SELECTED_BOUND} {_number(bound)} {what}{of} {price}."
     if above is None:
         beyond = f"{unit.capitalize()}s" if one.bounds_rows else "Amounts"
         return Note(NoteRank.LACK, f"{selected} {beyond} beyond it are dropped; intervals(bias=True) covers them.")

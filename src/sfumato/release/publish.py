@@ -74,8 +74,11 @@ def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> N
             values = values[:, measured.selected]
         noisy = mechanism.release(values, source)
         columns.append((measured.name, _values(noisy)))
-    columns += [(one.name, cell_choice(one).release(exact.held[one.name], places, source)) for one in plan.chosen]
-    keys = tuple(exact.keys) if everywhere else tuple(exact.keys[place] for place in places)
+    columns += [
+        (selection.name, cell_choice(selection).release(exact.held[selection.name], places, source))
+        for selection in plan.chosen
+    ]
+    keys = tuple(exact.keys) if everywhere else tuple(exact.keys[index] for index in places)
     return NoisyGroup(keys, tuple(columns))
 
 
@@ -85,7 +88,7 @@ def _spelled(
     """Return the cells with those that nobody has and that were spelled, where the shown are, and their numbers."""
     texts = [str(key) for (key,) in exact.keys]
     shown = selection.release(texts, exact.columns[counted], source)
-    known = {text: place for place, text in enumerate(texts)}
+    known = {text: index for index, text in enumerate(texts)}
     unheard = [text for text, _ in shown if text not in known]
     known |= {text: len(texts) + more for more, text in enumerate(unheard)}
     columns = {
@@ -102,7 +105,7 @@ def _together(
     """Return the noisy values of what shares its noise, by name."""
     columns: list[Answers] = [np.asarray(exact.columns[one.name])[places] for one in together]
     noisy = joint.release(np.stack([integer_answers(column) for column in columns], axis=1), source)
-    return {one.name: noisy[:, place] for place, one in enumerate(together)}
+    return {one.name: noisy[:, index] for index, one in enumerate(together)}
 
 
 def _values(noisy: Answers) -> NoisyValues:
@@ -127,12 +130,14 @@ def _released(plan: GroupPlan, exact: GroupAggregates, source: Source) -> tuple[
         raise AssertionError("texts are spelled, not selected by their places")
     values: Answers = np.asarray(exact.columns[plan.selecting_measurement or ""])
     if values.ndim > 1:  # all levels were measured
-        (level,) = (one.selected for one in plan.measured if one.name == plan.selecting_measurement)
+        (level,) = (
+            measurement.selected for measurement in plan.measured if measurement.name == plan.selecting_measurement
+        )
         values = values[:, level]
     selected = plan.selection.release(values, source)
     found = dict(zip(map(int, selected.places), map(int, selected.counts), strict=True))
     places = sorted(found, key=lambda place: exact.keys[place])
-    return places, tuple(found[place] for place in places)
+    return places, tuple(found[index] for index in places)
 
 
 def _bits(plan: Plan, groups: tuple[NoisyGroup, ...], source: Source) -> int:
@@ -169,7 +174,7 @@ def needed_bits(plan: Plan, noisy: NoisyResult) -> int:
     for group, released in zip(at_selected_bounds(plan, noisy.groups).groups, noisy.groups, strict=True):
         for measured in group.measured:
             needed += len(released.numbers(measured.name)) * entropy_of(measured.mechanism)
-        chosen = ((cell_choice(one), released.numbers(one.name)) for one in group.chosen)
+        chosen = ((cell_choice(selection), released.numbers(selection.name)) for selection in group.chosen)
         needed += sum(choice.entropy(numbers, len(released.keys)) for choice, numbers in chosen)
     return ceil(needed)
 

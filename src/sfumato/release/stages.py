@@ -85,7 +85,7 @@ def run_stages(plan: Plan, run: Callable[[Plan], NoisyResult], evaluate: Evaluat
     bound: dict[str, tuple[int | None, ...]] = {}
     while len(found) < len(plan.groups):
         waiting = tuple(group for group in plan.groups if group.group.label not in found)
-        stage = bind(replace(plan, groups=_ready(waiting, bound), tables=()), bound)
+        stage = bind(replace(plan, groups=_ready(waiting, bound), tables=(), hierarchies=()), bound)
         if not stage.groups:
             raise AssertionError("what is measured first depends on nothing that is measured later")
         noisy = add_later_rounds(stage, run(stage), run)
@@ -107,7 +107,7 @@ def first_value(
     numbers = NoisyResult(tuple(found[group.group.label] for group in groups), 0)
     names = tuple(item.name for item in first.items)
     shown = replace(plan.private, outcome=first, names=names, days=frozenset())
-    columns = answer(replace(plan, private=shown, groups=groups, tables=()), numbers, evaluate).columns
+    columns = answer(replace(plan, private=shown, groups=groups, tables=(), hierarchies=()), numbers, evaluate).columns
     return tuple(
         _in_steps(column[0] if column else None, item.scalar.facts)
         for column, item in zip(columns, first.items, strict=True)

@@ -13,7 +13,7 @@ from sfumato.planning.noise import variance_of
 from sfumato.planning.notes.note import Note, NoteRank, texts_by_rank
 from sfumato.planning.notes.plan_notes import NO_GROUP
 from sfumato.planning.plan import Plan
-from sfumato.planning.quote import shown_margin
+from sfumato.planning.quote import margin_text
 from sfumato.release.decode import Value
 
 _MAX_DEVIATIONS = 5
@@ -63,7 +63,7 @@ def thin_notes(plan: Plan, names: Sequence[str], values: Sequence[Sequence[Value
 def _thin_note(name: str, margin: float, numbers: int) -> Note:
     fewer = ", or ask for fewer or coarser groups" if numbers > 1 else ""
     text = (
-        f"{THIN} `{name}` can be told from 0: the margin is ±{shown_margin(margin)} at 95 %. "
+        f"{THIN} `{name}` can be told from 0: the margin is ±{margin_text(margin)} at 95 %. "
         f"Twice the epsilon halves it{fewer}."
     )
     return Note(NoteRank.MEANING, text)

@@ -18,7 +18,7 @@ from sfumato.exact import integer, typed_rational, typed_share
 from sfumato.ledger.budget import budget_of_cohort
 from sfumato.ledger.history import HISTORY_PAGE_ENTRIES, page_of
 from sfumato.ledger.ledger import Budget, Entry
-from sfumato.planning.margin_targets import margin_text
+from sfumato.planning.margin_targets import exact_margin
 from sfumato.planning.quote import Quote
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
@@ -367,7 +367,7 @@ def _question(
 
 def _margins(within: object) -> dict[str, str]:
     if isinstance(within, Mapping):
-        return {str(name): margin_text(margin) for name, margin in within.items()}
+        return {str(name): exact_margin(margin) for name, margin in within.items()}
     raise BadParameter(
         f"within = {quote_value(within)} names no margins.",
         "It gives columns of the answer the margin that each should have.",

@@ -86,7 +86,7 @@ class Connections:
         """How many have not logged in."""
         return self._waiting_count
 
-    def has_room(self) -> bool:
+    def can_accept(self) -> bool:
         """Tell whether another socket may be accepted now."""
         return self._closing < _MAX_CLOSING_CONNECTIONS and len(self._open) - self._closing <= self.limits.connections
 
@@ -232,7 +232,7 @@ class ListeningSocket(socket.socket):
     def accept(self) -> tuple[socket.socket, object]:
         """Accept the next connection that is admitted; others are closed at once."""
         for _ in range(_MAX_REFUSALS_PER_ACCEPT):
-            if not self._connections.has_room():
+            if not self._connections.can_accept():
                 break  # evicted ones close first; others wait in the backlog
             descriptor, address = self._accept()  # type: ignore[attr-defined]
             accepted = CountedSocket(self.family, self.type, self.proto, descriptor)

@@ -57,6 +57,8 @@ QUESTIONS = [
     "SELECT indexrelid FROM pg_index WHERE indrelid = 'visits'::regclass",
     "SELECT pg_encoding_to_char(encoding), datallowconn FROM pg_database WHERE datname = current_database()",
     "SELECT has_table_privilege('visits', 'SELECT'), pg_table_is_visible('visits'::regclass), current_schema()",
+    "SELECT has_any_column_privilege('visits', 'SELECT')",
+    "SELECT has_column_privilege('visits', 'dept', 'SELECT')",
     "SELECT relhasindex, relchecks, relpersistence, reltuples, relpages FROM pg_class WHERE relname = 'visits'",
     "SELECT a.amname, a.* FROM pg_am a WHERE amname = 'heap' AND a.tableoid = 'pg_am'::regclass AND false",
     "SELECT typname, typinput = 'array_in'::regproc, proname FROM pg_type t LEFT JOIN pg_proc p ON p.oid = typreceive "

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
@@ -12,6 +12,9 @@ from sfumato.engines.engine import Limits
 from sfumato.engines.resource_failures import failure_of
 from sfumato.engines.sql.names import literal
 from sfumato.errors import EngineFailed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 COPY = "copy"
 """The name under which the bounded copy is attached."""
@@ -28,6 +31,7 @@ Connection = duckdb.DuckDBPyConnection
 Parameters = Sequence[object] | Mapping[str, object]
 _PATTERNS = {"*": "[*]", "?": "[?]", "[": "[[]"}
 _FETCH_ROWS = 10_000
+_BATCH_ROWS = 1 << 17
 _ROWS = "arrow_rows"
 _FAILURES = (duckdb.Error, MemoryError, OSError, OverflowError)
 _MEMORY_FAILURES = (duckdb.OutOfMemoryException, MemoryError)
@@ -54,6 +58,16 @@ def execute_in_columns(connection: duckdb.DuckDBPyConnection, statement: str) ->
     try:
         return list(connection.sql(statement).to_arrow_table().columns)
     except (*_FAILURES, RuntimeError) as error:
+        record_engine_failure(error, statement)
+    raise EngineFailed()
+
+
+def execute_in_batches(connection: duckdb.DuckDBPyConnection, statement: str) -> Iterator["pa.RecordBatch"]:
+    """Run one query and give its rows some at a time, in Arrow's columns; failures are as in `execute`."""
+    try:
+        yield from connection.sql(statement).to_arrow_reader(_BATCH_ROWS)
+        return
+    except (*_FAILURES, RuntimeError, ValueError) as error:
         record_engine_failure(error, statement)
     raise EngineFailed()
 

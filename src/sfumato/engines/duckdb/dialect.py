@@ -104,6 +104,7 @@ DUCKDB = Dialect(
         row_locator="rowid",
         rank_partitions=RankPartitions(1_000_000, lambda id, parts: f"CAST(hash({id}) % {parts} AS UINTEGER)"),
         pair_hash=lambda first, other: f"hash({first}, {other})",
+        numbers_people=True,
     ),
     stored_by_unit=False,
     order_by_clause="ORDER BY",

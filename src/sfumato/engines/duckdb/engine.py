@@ -80,7 +80,7 @@ class DuckDB:
 
     def run(self, job: Job, selected: SelectedBounds | None = None, histograms: Histograms | None = None) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged."""
-        return aggregated(job, self._reader.rows, self._reader.columns, selected, histograms)
+        return aggregated(job, self._reader.rows, self._reader.columns, selected, histograms, self._reader.batches)
 
     def query_public(self, show: ProjectNode) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""

@@ -14,9 +14,8 @@ from sfumato.engines.duckdb.shape import SHAPE
 from sfumato.engines.duckdb.source import Files, SourceTable, read_files
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.bounded_copy import hidden_columns, unit_column
-from sfumato.engines.sql.builder import select
 from sfumato.engines.sql.column import Part
-from sfumato.engines.sql.names import literal, quoted
+from sfumato.engines.sql.names import quoted
 from sfumato.errors import EngineFailed
 from sfumato.planning.bounding.truncation import CUT
 from sfumato.policy.canonical import referenced_tables
@@ -73,8 +72,7 @@ def _has_all_columns(connection: Connection, table: Table | None) -> bool:
     """Whether the copy before has every column that a row gets now: that of an older version may have fewer."""
     if table is None:
         return False
-    named = [f"database_name = '{BEFORE}'", f"table_name = {literal(table.name)}"]
-    found = {name for (name,) in execute(connection, select("column_name", "duckdb_columns()", where=named))}
+    found = {name for name, *_ in execute(connection, f"DESCRIBE {BEFORE}.main.{quoted(table.name)}")}
     return found >= set(hidden_columns(DUCKDB, table))
 
 

@@ -5,18 +5,27 @@ from collections.abc import Iterator
 from contextlib import closing
 from shutil import rmtree
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import duckdb
 
 from sfumato.diagnostics import record_engine_failure
-from sfumato.engines.duckdb.connection import execute, execute_in_columns, execute_in_parts, open_copy
+from sfumato.engines.duckdb.connection import (
+    execute,
+    execute_in_batches,
+    execute_in_columns,
+    execute_in_parts,
+    open_copy,
+)
 from sfumato.engines.duckdb.spilling import spill_folder
 from sfumato.engines.engine import Limits
 from sfumato.engines.snapshots import Registered
 from sfumato.engines.time_limit import MAX_PUBLIC_RESULT_CHARS, MAX_PUBLIC_RESULT_ROWS, TimeLimit, too_long_an_answer
 from sfumato.errors import EngineFailed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _INHERITED: list[duckdb.DuckDBPyConnection] = []
 """Connections of a parent process: their threads do not exist here, so that even closing one could wait for ever."""
@@ -52,6 +61,11 @@ class Reader:
         """Run one query that may return very many rows and return its columns."""
         with closing(self._cursor()) as cursor:
             return execute_in_columns(cursor, statement)
+
+    def batches(self, statement: str) -> Iterator["pa.RecordBatch"]:
+        """Run one query that may return all rows of a table and give them some at a time, in columns."""
+        with closing(self._cursor()) as cursor:
+            yield from execute_in_batches(cursor, statement)
 
     def free_rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Run one statement that costs nothing and return its rows: not too many, not too long, not for too long."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -23,7 +23,7 @@ from sfumato.engines.sql.builder import select
 from sfumato.engines.sql.column import Kind, Part, Stored, check_type
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import BadSource, EngineFailed, quote_value
-from sfumato.policy.policy import Column, Location, Policy, Table, fold_name
+from sfumato.policy.policy import Column, Location, Policy, Table, by_folded_name, fold_name
 
 LOADED_SCHEMA = "loaded"
 """How the tables of the stage begin that files and batches are loaded into."""
@@ -43,10 +43,14 @@ class SourceTable:
     """None in a DuckDB file. A CSV table can be read when its files have been loaded: see `loading`."""
     stream: StreamedTable | None = None
     """Where rows come as batches: it can be read when they have been loaded."""
+    _named: Mapping[str, Stored] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_named", by_folded_name(self.columns))
 
     def column(self, name: str) -> Stored | None:
         """Return the column of this name in any case, or None."""
-        return next((stored for known, stored in self.columns if fold_name(known) == fold_name(name)), None)
+        return self._named.get(fold_name(name))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -375,5 +379,15 @@ def _attached_table(connection: duckdb.DuckDBPyConnection, table: Table) -> Sour
             "A view of the source may read only tables of the same file: no other files or databases, no extensions.",
             "Make a table of it in the source, with CREATE TABLE … AS, and name that.",
         )
-    columns = described(connection, relation, set())
+    columns = tuple((name, _by_code_points(column)) for name, column in described(connection, relation, set()))
     return SourceTable(relation, columns, (Part(relation, columns),))
+
+
+def _by_code_points(column: Stored) -> Stored:
+    """Return a text that is equal to the same text alone, whatever collation the file declares for its column.
+
+    A collation such as NOCASE stays with a text wherever it goes. Then 'a' and 'A' would be one key, which of the two
+    would be shown would depend on single rows, and conditions that exclude each other would hold of the same row.
+    Proof: proofs/total_scalars.md
+    """
+    return replace(column, sql=f"({column.sql} COLLATE C)") if column.type == "VARCHAR" else column

@@ -19,7 +19,7 @@ from sfumato.engines.sql.bounded_copy import CopiedTable
 from sfumato.engines.sql.builder import select, subquery
 from sfumato.engines.sql.column import TYPES, Kind, Stored
 from sfumato.engines.sql.grid import NotExact
-from sfumato.engines.sql.names import NUMBER, PLACE, RANK, TOTALS, literal, quoted
+from sfumato.engines.sql.names import NUMBER, PLACE, RANK, TOTALS, quoted
 from sfumato.planning.bounding.truncation import CUT
 from sfumato.policy.policy import Column, ColumnType, Policy, Reference, RowUnit, Table, fold_name
 
@@ -92,14 +92,8 @@ class DuckDBTables:
         """Return the columns of a private table that no query can name; a copy of an older version may have fewer."""
         if self._elsewhere:
             return frozenset()
-        found = self._run(
-            select(
-                "column_name",
-                "duckdb_columns()",
-                where=[f"database_name = '{COPY}'", f"table_name = {literal(table.name)}"],
-            )
-        )
-        return frozenset(name for (name,) in found)
+        found = self._run(f"DESCRIBE {COPY}.main.{quoted(table.name)}")  # the catalog of all tables takes longer
+        return frozenset(name for name, *_ in found)
 
     def keys(self, column: Column, reference: Reference, most: int) -> list[Cell]:
         """Return the keys that a private column takes from a public table, on the column's own grid."""

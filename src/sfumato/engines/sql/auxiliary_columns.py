@@ -9,12 +9,17 @@ from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.query.types import Type
 
 
+def _within_a_person(read: ScanNode) -> Facts:
+    return Facts(Type.INTEGER, Kind.INTEGER, low=1, high=read.max_rows_per_unit or 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Hidden:
     """A kind of hidden column: what it is called beside a column, and beside which columns of a table it stands."""
 
     name: Callable[[str], str]
     beside: Callable[[ScanNode], tuple[str, ...]]
+    facts: Callable[[ScanNode], Facts] = _within_a_person
 
 
 def with_auxiliary_column(flow: RelNode, of: Scalar, hidden: Hidden) -> tuple[RelNode, Scalar] | None:
@@ -56,6 +61,6 @@ def _read(read: ScanNode, name: str, hidden: Hidden) -> tuple[ScanNode, Scalar] 
     stored = next(stored for known, stored, _ in read.columns if known == name)
     if stored not in hidden.beside(read):
         return None
-    facts = Facts(Type.INTEGER, Kind.INTEGER, low=1, high=read.max_rows_per_unit or 1)
+    facts = hidden.facts(read)
     columns = (*read.columns, (hidden.name(name), hidden.name(stored), facts))
     return replace(read, columns=columns), column(read.label, hidden.name(name), facts)

@@ -25,6 +25,7 @@ from sfumato.engines.sql.bounding.by_two_scans import (
     removed_of_people,
     stage_units_over_bound,
 )
+from sfumato.engines.sql.bounding.person_numbers import had_rows
 from sfumato.engines.sql.bounding.row_ranks import in_order_of, kind_of, numbered_rows, numbers, sortable
 from sfumato.engines.sql.bounding.selection import has_totals, total_columns, write_totals
 from sfumato.engines.sql.bounding.truncation import cut_columns, tracked, truncation_loss_sql
@@ -48,7 +49,21 @@ from sfumato.planning.bounding.truncation import CUT
 from sfumato.policy.policy import Column, ColumnType, OwnerPair, Table, UnitColumn, UnitPath, fold_name
 from sfumato.policy.tables import REMOVED_ROWS
 
-_STAGED = ("rows", "found", "units", "pairs", "owners", "crowded", "chosen", "lost", "arrived", "known", "people")
+_STAGED = (
+    "rows",
+    "found",
+    "units",
+    "pairs",
+    "owners",
+    "crowded",
+    "chosen",
+    "lost",
+    "arrived",
+    "known",
+    "people",
+    "numbered",
+    "numbers",
+)
 """Every intermediate table that there may be, but the keys of columns and those of parts."""
 _IN_PARTS = ("bounded", "counts", "cut")
 """Intermediate tables of which there is one for each part, where there are several."""
@@ -334,7 +349,7 @@ def _put_of_parts(
     Where the table was carried over, only the rows of people to whom some arrived are written, behind the others.
     """
     if build.is_carried_over(target := build.copy_relation(name)):
-        if (unit := unit_column(table)) is not None and build.new_files(table.name):
+        if (unit := unit_column(table)) is not None and build.new_files(table.name) and had_rows(build, table):
             build.delete_rows(target, _is_read_again(build, f"{target}.{build.dialect.quote_identifier(unit)}"))
         if rows is not None:
             build.append_rows(target, _in_order(build, rows, names, order))
@@ -356,7 +371,7 @@ def _in_order(build: Building, rows: str, names: list[str], order: list[str]) ->
 def _carried(build: Building, table: Table, name: str) -> str:
     """Return what stands after FROM for the rows of the copy before that stay: of people to whom nothing arrived."""
     unit, before = unit_column(table), f"{build.before(name)} AS b"
-    if unit is None or not build.new_files(table.name):
+    if unit is None or not build.new_files(table.name) or not had_rows(build, table):
         return before
     return f"{before} WHERE NOT {_is_read_again(build, f'b.{build.dialect.quote_identifier(unit)}')}"
 

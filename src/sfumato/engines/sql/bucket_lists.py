@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sfumato.analysis.private_query import Group
 from sfumato.engines.aggregates import BucketWeights
 from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.row_weights import with_counts
 from sfumato.planning.plan import PlannedSelection
 
 if TYPE_CHECKING:
@@ -50,10 +51,21 @@ def bucket_list_sql(bucket: str, own: str, group: Group, one: PlannedSelection, 
     return dialect.listed(f"CAST({number} AS INTEGER)" if short else number)
 
 
-def held_in_lists(cells: Integers, lists: "pa.ChunkedArray", group: Group, one: PlannedSelection) -> BucketWeights:
+def person_list_sql(bucket: str, person: str, span: int, dialect: Dialect) -> str:
+    """Return the aggregate of a cell whose rows say whose they are. `bucket` is within its facts."""
+    if dialect.listed is None:
+        raise AssertionError("this engine lists no rows")
+    return dialect.listed(f"(CAST({person} AS {dialect.bigint}) * {1 << span.bit_length()} + {bucket})")
+
+
+def held_in_lists(
+    cells: Integers, lists: "pa.ChunkedArray", group: Group, one: PlannedSelection, *, by_person: bool
+) -> BucketWeights:
     """Return what is in the buckets of every cell; `cells` are the places of the lists, -1 of what is in none."""
     together, bits = lists.combine_chunks(), group.contribution.rows.bit_length()
     ends, numbers = together.offsets.to_numpy(), together.values.to_numpy()
+    if by_person:
+        numbers = _counted(numbers, one.quantity.arguments[0].facts.span.bit_length(), group.contribution.rows)
     order = np.argsort(cells, kind="stable")
     order = order[cells[order] >= 0]
     sizes = np.diff(ends)[order]
@@ -65,6 +77,14 @@ def held_in_lists(cells: Integers, lists: "pa.ChunkedArray", group: Group, one: 
         found.append(_added_up(np.concatenate(lists_here), places, bits, weights))
     columns = zip(*found, strict=True) if found else [[np.zeros(0, dtype=np.int64)]] * 3
     return BucketWeights(*(np.concatenate(column) for column in columns))
+
+
+def _counted(numbers: Integers, bits: int, rows: int) -> Integers:
+    """Return buckets with the number of rows of their owner, from buckets with the number of the owner."""
+    people = numbers >> bits
+    own = with_counts(np.zeros(0, dtype=np.int64), people)
+    buckets = numbers & ((1 << bits) - 1)
+    return np.asarray(buckets << rows.bit_length() | np.minimum(own, rows)[people])
 
 
 def _portions(cells: Integers, sizes: Integers) -> Iterator[tuple[int, int]]:

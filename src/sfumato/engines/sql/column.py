@@ -4,8 +4,8 @@ How a value is read is the engine's: each expression looks at one value, never r
 source's type alone. A value that the declared type cannot hold is absent, as NULL is.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 from fractions import Fraction
@@ -14,7 +14,7 @@ from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.grid import NotExact, Range, unbounded
 from sfumato.errors import BadSource
 from sfumato.language.facts import STORED_LIMIT
-from sfumato.policy.policy import Column, ColumnType, Value, fold_name, position
+from sfumato.policy.policy import Column, ColumnType, Value, by_folded_name, fold_name, position
 
 
 class Kind(StrEnum):
@@ -73,10 +73,14 @@ class Part:
 
     relation: str
     columns: tuple[tuple[str, Stored], ...]
+    _named: Mapping[str, Stored] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_named", by_folded_name(self.columns))
 
     def column(self, name: str) -> Stored:
         """Return the column of this name in any case; where these rows have none, all its values are NULL."""
-        return next((stored for known, stored in self.columns if fold_name(known) == fold_name(name)), ABSENT)
+        return self._named.get(fold_name(name), ABSENT)
 
 
 @dataclass(frozen=True, slots=True)

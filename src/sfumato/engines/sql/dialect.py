@@ -40,6 +40,8 @@ class ByWindow:
     """An integer of two values, equal where both are, to find pairs that may repeat: see `bounding.value_repeats`.
 
     None where the copy does not say in how many rows a person has a value of an undeclared key."""
+    numbers_people: bool = False
+    """Whether the copy numbers people, so that a client finds out by arrays which rows have one owner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,11 +23,12 @@ from sfumato.engines.sql.bounding.candidates import (
     own_totals_sql,
 )
 from sfumato.engines.sql.bounding.selection import totals_sql
-from sfumato.engines.sql.bucket_lists import bucket_list_sql, lists_buckets
+from sfumato.engines.sql.bucket_lists import bucket_list_sql, lists_buckets, person_list_sql
 from sfumato.engines.sql.builder import select, subquery, union_all
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, projected
 from sfumato.engines.sql.matched_pairs import matched_pairs_sql
+from sfumato.engines.sql.row_weights import RowForm, row_form
 from sfumato.engines.sql.sampling_order import sampling_order_sql
 from sfumato.engines.sql.scalar import in_bounds
 from sfumato.engines.sql.value_counts import counted_rows
@@ -45,6 +46,7 @@ _OWN = "own"
 _MULTIPLICITY = "alike"
 _ROWS = "own_rows"
 _STORED = "stored"
+_BESIDE = "beside"
 _NOTHING: Mapping[str, Scalar] = MappingProxyType({})
 
 
@@ -116,8 +118,10 @@ def buckets_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect:
     A row weighs an equal part of what those of its owner weigh, rounded down, and 1 where everybody has one row. Only
     rows count that have a bucket and, where there is a condition, meet it; one without a key counts and is in no cell.
     Where the copy knows how many rows an owner has, they are not counted. Where there are very many buckets, keys come
-    with a list of all rows instead: see `bucket_lists`.
+    with a list of all rows instead: see `bucket_lists`. Where arrays are quicker, rows come as they are: `row_weights`.
     """
+    if (form := row_form(plan.group, one, dialect)) is not None:
+        return _rows_sql(plan, one, form, tables, dialect)
     several = plan.group.contribution.rows > 1
     counted = counted_rows(plan.group, one) if several else None
     if counted is not None:
@@ -152,6 +156,22 @@ def buckets_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect:
     bigint = dialect.bigint
     weight = dialect.floor_divide(f"CAST({one.weight} AS {bigint})", f"greatest(CAST({_OWN} AS {bigint}), 1)")
     return _grouped(replace(bounded, rows=found), keys, [f"CAST(sum({weight}) AS {bigint})"])
+
+
+def _rows_sql(plan: GroupPlan, one: PlannedSelection, form: RowForm, tables: Tables, dialect: Dialect) -> str:
+    """Return the statement of rows that count in what is chosen: their values and what is beside them."""
+    group = replace(plan.group, rows=form.rows)
+    one = replace(one, quantity=replace(one.quantity, arguments=(form.value,)))
+    beside = {} if form.second_column is None else {_BESIDE: form.second_column}
+    bounded = _bounded(replace(plan, group=group, measured=(), chosen=(one,)), tables, dialect, beside)
+    value = bounded.used.names[form.value]
+    present = [f"{value} IS NOT NULL"]
+    present += [] if one.quantity.where is None else [bounded.used.names[one.quantity.where]]
+    if not form.listed:
+        return select([value, *beside], subquery(bounded.rows, "b"), where=present)
+    rows = select("*", subquery(bounded.rows, "b"), where=present)
+    number = person_list_sql(in_bounds(form.value, value, dialect), _BESIDE, form.span, dialect)
+    return _grouped(replace(bounded, rows=rows), bounded.used.keys, [number])
 
 
 def matched_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect: Dialect) -> str:

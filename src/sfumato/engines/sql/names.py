@@ -17,6 +17,8 @@ NUMBER = '"number"'
 """The hidden column that numbers the rows of a table in which each of them is a person, where no engine does so."""
 OWN = '"own"'
 """The hidden column that says how many rows of the same person the copy keeps."""
+PERSON = '"person"'
+"""The hidden column that numbers people: the same integer in all rows of a person, and another in those of others."""
 LEVEL = '"level"'
 """The hidden column that says at which level a row begins to count, where a question chooses how many rows do."""
 TOTALS = ".levels"

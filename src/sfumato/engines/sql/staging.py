@@ -7,6 +7,13 @@ what the copy before has of everybody else stays (proofs/bounded_copy.md §5d).
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from sfumato.engines.sql.bounding.person_numbers import (
+    STAGED_NUMBER,
+    had_rows,
+    number_of_unit,
+    numbers_people,
+    stage_numbers,
+)
 from sfumato.engines.sql.bounding.truncation import lost_of_all, sums_of, tracked
 from sfumato.engines.sql.build_protocol import Building
 from sfumato.engines.sql.builder import aliased, exists, select, subquery, union_all
@@ -25,6 +32,7 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
     stage_key_tables(build, columns)
     dialect, arrived = build.dialect, build.new_files(table.name)
     key, kept, joined, parts, order = None, _values(build, columns), "", 1, ""
+    numbered = numbers_people(dialect, table)
     match table.unit:
         case UnitColumn(name):
             key = declared_column(build, table.name, name)
@@ -34,11 +42,16 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
                 return 1
             _opaque(build, _counted(build, table, key))
             kept, joined = ["units.id AS id", *kept], f"JOIN {build.stage('units')} AS units ON p.u = units.u"
+            kept += [number_of_unit(build)] if numbered and arrived is None else []
         case UnitPath(here=here) as path:
             key = declared_column(build, table.name, here)
             build.create_table_as(build.stage("found"), _counted(build, table, key))
             _owners(build, table, path)
             kept, joined = ["owners.id AS id", *kept], f"JOIN {build.stage('owners')} AS owners ON p.u = owners.k"
+            kept += [f"owners.{STAGED_NUMBER} AS {STAGED_NUMBER}"] if numbered and arrived is None else []
+    if numbered and arrived is not None:
+        joined += f" JOIN {stage_numbers(build, table)} AS numbers ON numbers.id = units.id"
+        kept.append(f"numbers.{STAGED_NUMBER} AS {STAGED_NUMBER}")
     parted = None if key is None else bounding_of(dialect, ByWindow).rank_partitions
     if parted is not None:
         parts = max(-(-rows_with_owners(build, table) // parted.rows), 1)
@@ -276,7 +289,7 @@ def _concerned(build: Building, table: Table, key: Column) -> tuple[Sequence[Par
     """
     arrived, parts = build.new_files(table.name) or (), build.parts(table.name)
     apart = all(part in parts for part in arrived)
-    if apart and not build.rows(select("u", build.stage("known"), where="u IS NOT NULL", limit=1)):
+    if apart and not had_rows(build, table):
         parts = arrived
 
     def among(part: Part) -> str:
@@ -317,7 +330,9 @@ def _owners(build: Building, table: Table, path: UnitPath) -> None:
     stage_path_keys(build, table, path, pairs)
     _opaque(build, select("u, count(*) AS n", pairs, group_by="u"))
     source = f"{pairs} AS p JOIN {build.stage('units')} AS units ON p.u = units.u"
-    build.create_table_as(build.stage("owners"), select("p.k AS k, units.id AS id", source, where="p.u = p.other"))
+    own = ["p.k AS k", "units.id AS id"]
+    own += [number_of_unit(build)] if numbers_people(build.dialect, table) else []
+    build.create_table_as(build.stage("owners"), select(own, source, where="p.u = p.other"))
 
 
 def stage_path_keys(build: Building, table: Table, path: UnitPath, pairs: str) -> None:

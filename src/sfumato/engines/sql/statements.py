@@ -12,21 +12,25 @@ import numpy.typing as npt
 from sfumato.analysis.private_query import Absent, Group, KeyValue
 from sfumato.engines.aggregates import Aggregates, BucketWeights, GroupAggregates, Held, KeyFrequencies
 from sfumato.engines.engine import Histograms, Job, PlannedStatement, SelectedBounds
+from sfumato.engines.sql.blocks import skip_levels, with_block_sums
 from sfumato.engines.sql.bounding.candidates import without_idle_bounds
 from sfumato.engines.sql.bounding.selection import totals_sql
-from sfumato.engines.sql.bucket_lists import held_in_lists
 from sfumato.engines.sql.cross_unit_counts import cross_unit_counts_sql
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, flow_sql
 from sfumato.engines.sql.flow_pairs import PAIR_COLUMNS, pairs_by_cell, pairs_sql
 from sfumato.engines.sql.group import buckets_sql, group_sql, histogram_sql, matched_sql
+from sfumato.engines.sql.held_buckets import Columns, held_buckets, places_of_cells
 from sfumato.engines.sql.public import PublicTables, map_materialized
+from sfumato.engines.sql.row_weights import Batches, RowForm, held_in_rows, row_form
 from sfumato.errors import QueryTooLarge
 from sfumato.language.cost_limits import check_work
 from sfumato.language.facts import STORED_LIMIT
 from sfumato.language.rel_nodes import InputNode, MaterializedNode, ProjectNode, ScanNode
 from sfumato.mechanisms.answers import Answers, integer_answers
 from sfumato.mechanisms.matched_count import MatchedCount
+from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
+from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.planning.bounding.selection import at_bounds
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement, PlannedSelection
 from sfumato.query.functions import Aggregation
@@ -50,7 +54,6 @@ _CHOSEN_COLUMNS = {Aggregation.MATCHED: 4, Aggregation.BOUNDED_FLOW: PAIR_COLUMN
 """How many columns beside the keys the statement of a choice has; others have two."""
 
 Rows = list[tuple[Any, ...]]
-Columns = Sequence["pa.ChunkedArray"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,8 @@ class Statements:
     """The statements of each group's histograms, and of what is chosen in it, by their names."""
     write: Callable[[GroupPlan], str | None] = field(repr=False)
     """Writes the statement of a group, for one whose levels have been chosen."""
+    row_forms: tuple[Mapping[str, RowForm], ...] = ()
+    """Of each group, the choices whose statements return rows, by their names."""
     added_up: frozenset[str] = frozenset()
     """The labels of the choices whose people were added up when the copy was written."""
 
@@ -109,10 +114,14 @@ def prepared(
         | {one.name: length.add(_chosen_sql(group, one, tables, dialect)) for one in group.chosen}
         for group in groups
     )
-    write = partial(group_sql, tables=tables, dialect=dialect)
+    write = skip_levels(plan, partial(group_sql, tables=tables, dialect=dialect))
     statements = tuple(None if (sql := write(group)) is None else length.add(sql) for group in groups)
+    forms = tuple(
+        {one.name: form for one in group.chosen if (form := _row_form(group, one, dialect)) is not None}
+        for group in groups
+    )
     added_up = frozenset(one.group.label for one in groups if totals_sql(one, tables, dialect) is not None)
-    return Statements(plan, statements, histograms, write, added_up)
+    return Statements(plan, statements, histograms, write, forms, added_up)
 
 
 def planned_statements(job: Job) -> tuple[PlannedStatement, ...]:
@@ -136,6 +145,11 @@ def _labels(groups: Sequence[GroupPlan]) -> str:
     return ", ".join(group.group.label for group in groups)
 
 
+def _row_form(group: GroupPlan, one: PlannedSelection, dialect: Dialect) -> RowForm | None:
+    by_buckets = isinstance(one.mechanism, Quantiles | PermuteAndFlip)
+    return row_form(group.group, one, dialect) if by_buckets else None
+
+
 def _chosen_sql(group: GroupPlan, one: PlannedSelection, tables: Tables, dialect: Dialect) -> str:
     if one.quantity.function is Aggregation.CROSS_UNIT_COUNT:
         return cross_unit_counts_sql(group, one, tables, dialect)
@@ -152,16 +166,18 @@ def aggregated(
     columns_of: Callable[[str], Columns] | None = None,
     selected: SelectedBounds | None = None,
     histograms: Histograms | None = None,
+    batches_of: Callable[[str], Batches] | None = None,
 ) -> Aggregates:
     """Return the exact aggregates of a plan that has been charged, as `Engine.run` does.
 
-    `columns_of` runs a statement that may return very many rows, where an engine has them in columns.
+    `columns_of` runs a statement that may return very many rows, where an engine has them in columns, and `batches_of`
+    one that may return all rows of a table.
     """
     if not isinstance(job, Statements):
         raise AssertionError("a job is run by the engine that prepared it")
     groups, statements, known = _at_selected(job, selected, histograms or {})
     found = []
-    for group, statement, texts in zip(groups, statements, job.histograms, strict=True):
+    for group, statement, texts, forms in zip(groups, statements, job.histograms, job.row_forms, strict=True):
         if (counted := known.get(group.group.label)) is not None:
             found.append(counted)
             continue
@@ -175,18 +191,22 @@ def aggregated(
             if one.quantity.function is Aggregation.CROSS_UNIT_COUNT:
                 held[one.name] = _held_keys(len(group.group.keys), numbers.keys, run(asked))
                 continue
+            form = forms.get(one.name)
+            if form is not None and not form.listed and batches_of is not None:
+                held[one.name] = held_in_rows(partial(batches_of, asked), form, one.weight)
+                continue
             keys = len(group.group.keys)
             width = keys + _CHOSEN_COLUMNS.get(one.quantity.function, 2)
             many = _in_columns(run(asked), width) if columns_of is None else columns_of(asked)
             if isinstance(one.mechanism, MatchedCount):
                 held[one.name] = _matched(one.mechanism.limits, numbers.keys, many)
             elif one.quantity.function is Aggregation.BOUNDED_FLOW:
-                places = _places(many[:keys], numbers.keys, len(many[-1]))
+                places = places_of_cells(many[:keys], numbers.keys, len(many[-1]))
                 held[one.name] = pairs_by_cell(one, places, _numbers(many[keys:]))
             else:
-                held[one.name] = _held(group, one, numbers.keys, many)
+                held[one.name] = held_buckets(group, one, numbers.keys, many, form)
         found.append(GroupAggregates(numbers.keys, columns, numbers.units, held))
-    return Aggregates(tuple(found))
+    return with_block_sums(job.plan, Aggregates(tuple(found)))
 
 
 def _at_selected(
@@ -366,43 +386,6 @@ def _histogram(one: PlannedMeasurement, keys: Sequence[tuple[KeyValue, ...]], ro
     return integer_answers(found) if found else integer_answers(np.zeros((0, len(buckets)), dtype=np.int64))
 
 
-def _held(
-    plan: GroupPlan, one: PlannedSelection, keys: Sequence[tuple[KeyValue, ...]], columns: Columns
-) -> BucketWeights:
-    """Return what is in the buckets of every cell: what is chosen there, see `buckets_sql`."""
-    import pyarrow as pa
-
-    width, shared = len(plan.group.keys), plan.group.contribution.rows > 1
-    cells = _places(columns[:width], keys, len(columns[-1]))
-    if len(columns) == width + 1:
-        return held_in_lists(cells, columns[width], plan.group, one)
-    buckets, weights = (column.cast(pa.int64()).to_numpy() for column in columns[width:])
-    buckets, weights, cells = buckets[cells >= 0], weights[cells >= 0], cells[cells >= 0]  # the others are nowhere
-    weights = weights if shared else weights * one.weight
-    span = one.quantity.arguments[0].facts.span
-    entries = cells * span + np.clip(buckets, 0, span - 1)  # what it was priced for, whatever is stored
-    order = np.argsort(entries, kind="stable")
-    held, starts = np.unique(entries[order], return_index=True)
-    together = np.add.reduceat(weights[order], starts) if len(starts) else weights
-    return BucketWeights(held // span, held % span, together)
-
-
-def _places(columns: Columns, keys: Sequence[tuple[KeyValue, ...]], rows: int) -> npt.NDArray[np.int64]:
-    """Return the place of each row's cell among these, -1 for what is in none."""
-    places = {key: place for place, key in enumerate(keys)}
-    codes = np.zeros(rows, dtype=np.int64)  # of each row, the place of what it has so far: no product gets large
-    cells: list[tuple[KeyValue, ...]] = [()]
-    for column in columns:
-        encoded = column.combine_chunks().dictionary_encode()
-        values = [None, *encoded.dictionary.to_pylist()]
-        found, codes = np.unique(
-            codes * len(values) + encoded.indices.fill_null(-1).to_numpy() + 1, return_inverse=True
-        )
-        pairs = (divmod(code, len(values)) for code in found.tolist())
-        cells = [(*cells[before], values[at]) for before, at in pairs]
-    return np.array([places.get(cell, -1) for cell in cells], dtype=np.int64)[codes]
-
-
 def _numbers(columns: Columns) -> list[npt.NDArray[np.int64]]:
     import pyarrow as pa
 
@@ -453,7 +436,7 @@ def matched_sizes(
     import pyarrow as pa
 
     *found, people, values, own, times = columns
-    cells = _places(found, keys, len(times))
+    cells = places_of_cells(found, keys, len(times))
     person, value, beside, often = (
         column.cast(pa.int64()).fill_null(-1).to_numpy() for column in (people, values, own, times)
     )

@@ -35,13 +35,13 @@ def counted_rows(group: Group, one: PlannedSelection) -> CountedRows | None:
         return None
     if not group.identity or not rows_are_distinct(group.rows):
         return None
-    of = _column(bucket)
+    of = column_of(bucket)
     found = None if of is None else with_auxiliary_column(group.rows, of, _COUNTS)
     whole = one.quantity.where is None and keeps_all_rows(group.rows)
     return None if found is None else CountedRows(*found, whole)
 
 
-def _column(bucket: Scalar) -> Scalar | None:
+def column_of(bucket: Scalar) -> Scalar | None:
     """Return the column whose buckets these are: then they are NULL where it is, and nowhere else."""
     read = {part for part in walk(bucket) if part.operator is Operator.COLUMN}
     if len(read) != 1:

@@ -34,6 +34,12 @@ def _notes(plan: Plan) -> Iterator[Note]:
         if group.vector:
             text = _vector_text(group)
             yield Note(NoteRank.HINT, text)
+    for hierarchy in plan.hierarchies:
+        if any(group.group.label == hierarchy.label for group in plan.groups):
+            sizes = ", ".join(str(size) for size in hierarchy.sizes[1:])
+            yield Note(
+                NoteRank.HINT, f"Blocks of {sizes} cells are measured, too: sums over many cells have less noise."
+            )
     for group in plan.groups:
         if group.selection is not None:
             yield _no_group_note(group)

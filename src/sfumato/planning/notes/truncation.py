@@ -22,7 +22,7 @@ from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import NUMBERS
 
-_SMALL = Fraction(1, 10)
+_EXAMPLE_EPSILON = Fraction(1, 10)
 """Epsilon at which a note states the margin of a count."""
 
 TRUNCATION_BIAS = "Bounds and clipping"
@@ -151,8 +151,8 @@ def _dropped_rows(groups: list[Group]) -> Iterator[Note]:
         text = f"Each person contributes {limits}; extra rows are dropped. Margins do not cover this."
         yield Note(NoteRank.LACK, text)
     for question in dict.fromkeys(question for group in cut for question in _cuts(group) if question):
-        margin = Laplace(1, 1 / _SMALL, Neighbours.ADD_REMOVE).margin(CONFIDENCE)  # one row per person
-        price = f"(±{margin} at epsilon {round_up(_SMALL)})"
+        margin = Laplace(1, 1 / _EXAMPLE_EPSILON, Neighbours.ADD_REMOVE).margin(CONFIDENCE)  # one row per person
+        price = f"(±{margin} at epsilon {round_up(_EXAMPLE_EPSILON)})"
         yield Note(NoteRank.HINT, f"To count the people with dropped rows, ask {question} {price}.")
 
 

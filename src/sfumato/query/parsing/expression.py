@@ -24,7 +24,7 @@ from sfumato.query.parsing.membership import read_membership, read_quantified
 from sfumato.query.parsing.other_functions import refuse_unit
 from sfumato.query.parsing.reading import name_of
 from sfumato.query.parsing.subquery import exists, note_conjuncts
-from sfumato.query.parsing.types import at_zone, cast_to
+from sfumato.query.parsing.types import at_zone, cast_to, interval_unit
 from sfumato.query.parsing.window import WINDOW_NAMES, WindowReader
 from sfumato.query.position import SourceSpan
 from sfumato.query.relation import SortKey
@@ -324,14 +324,14 @@ def _at_time_zone(node: exp.Expr, frame: ExpressionContext) -> Expression:
 
 def _interval(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "unit")
-    where, unit, amount = _span_of(node, frame), node.args.get("unit"), node.this
-    if not isinstance(amount, exp.Literal) or not (unit is None or type(unit) is exp.Var):
+    where, unit, amount = _span_of(node, frame), interval_unit(node), node.this
+    if not isinstance(amount, exp.Literal) or unit is None:
         raise where.unsupported(
             "the interval is not spelled out.",
             "How far a date moves may not differ from row to row, except by whole days.",
             "Write INTERVAL '3 days', or add an integer number of days to a date.",
         )
-    value = parse_interval(f"{amount.name} {unit.name if unit is not None else ''}", where)
+    value = parse_interval(f"{amount.name} {unit}", where)
     return Literal(value, Type.INTERVAL, where.at)
 
 

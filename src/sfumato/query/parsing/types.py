@@ -84,3 +84,24 @@ def _type_size(size: exp.Expr) -> int:
     inner = size.this if isinstance(size, exp.DataTypeParam) else size
     digits = inner.name if isinstance(inner, exp.Literal) else ""
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else -1
+
+
+_UNITS_WITH_DIGITS = ("year", "month", "day", "hour", "minute")
+
+
+def interval_unit(interval: exp.Expr) -> str | None:
+    """Return the unit beside an interval's amount, "" where the amount names it, or None where it is not spelled out.
+
+    `INTERVAL '90' DAY (3)` is standard SQL for an amount of at most three digits.
+    """
+    unit, amount = interval.args.get("unit"), interval.this
+    if unit is None or type(unit) is exp.Var:
+        return "" if unit is None else str(unit.name)
+    match unit, amount:
+        case (
+            exp.Anonymous(this=str(name), expressions=[exp.Literal(is_string=False, this=str(most))]),
+            exp.Literal(this=str(text)),
+        ) if name.lower() in _UNITS_WITH_DIGITS and most.isdecimal() and len(most) == 1:
+            digits = text.strip().lstrip("+-")
+            return name if digits.isdecimal() and len(digits) <= int(most) else None
+    return None

@@ -56,7 +56,7 @@ LEVEL = Fraction(95, 100)
 _MAX_REMEMBERED_BARS = 10_000
 _PLAIN = (AverageColumn, CountColumn, SumColumn)
 """Aggregates whose bars never have an open side for want of knowing how they depend on the noise."""
-_CLOSE, _WHOLE_CLOSE = 4e-15, 1e-6
+_RELATIVE_ERROR, _WHOLE_NUMBER_ERROR = 4e-15, 1e-6
 """What floats may be off, relative to the numbers, and whole numbers beside: ends are moved outwards by so much."""
 
 
@@ -342,7 +342,7 @@ def _bars(form: Number, values: Sequence[EngineValue], tail: Fraction, whole: bo
     else:
         (low, high), (least, most) = _ends(form, tail, len(values)), form.ends(NEVER)
     size = np.maximum(_finite(low), _finite(high))
-    close = (_WHOLE_CLOSE if whole else 0) + _CLOSE * size
+    close = (_WHOLE_NUMBER_ERROR if whole else 0) + _RELATIVE_ERROR * size
     low, high = np.maximum(low - close, least), np.minimum(high + close, most)
     # a bar that left out its own estimate would be read wrongly; a longer one covers no less
     shown = np.array([np.nan if value is None or isinstance(value, str) else float(value) for value in values])

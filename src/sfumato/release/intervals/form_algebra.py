@@ -26,8 +26,8 @@ from sfumato.release.intervals.measured_cells import Indices, MeasuredCells
 from sfumato.release.intervals.noise_law import Floats
 from sfumato.release.intervals.ratio import Flags
 
-_MOST_ENTRIES = 1_000_000
-"""A sum of more entries than this is only taken for what its ends are."""
+_MOST_ENTRIES = 2_000_000
+"""A sum of more entries than this is only taken for what its ends are: as many as windows have pairs of rows."""
 
 Linear = Exact | Affine | Ratio
 _Arguments = ParamSpec("_Arguments")

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
+from sfumato.release.block_trees import JointMoments
 from sfumato.release.intervals.measured_cells import Indices, MeasuredCells
 from sfumato.release.intervals.noise_law import Floats, quantile_of_sum
 from sfumato.release.intervals.ratio import (
@@ -262,8 +263,11 @@ class Ratio:
 
         So are they where something was added to a part, by itself: the ends of each part hold it with and without.
         """
-        low, high = self._ends(float(tail))
-        near = self.over.near(tail) | self.under.near(tail) | self.over.depends | self.under.depends
+        joint = self._joint_moments()
+        low, high = self._ends(float(tail), joint)
+        near = self.over.near(tail) | self.under.near(tail)
+        if joint is None:
+            near |= self.over.depends | self.under.depends
         if self.completed:
             near |= (self.over.addition != 0) | (self.under.addition != 0)
         if not near.any():
@@ -276,14 +280,17 @@ class Ratio:
         within = np.clip(least, self.least, self.most), np.clip(most, self.least, self.most)
         return np.where(near, within[0], low), np.where(near, within[1], high)
 
-    def _ends(self, tail: float) -> Ends:
+    def _ends(self, tail: float, joint: JointMoments | None) -> Ends:
         over, under = self.over.centre, self.under.centre
         impossible = (under < 0) & (self.under.reach[0] >= 0)  # a count below 0 says nothing about its ratio
         under = np.where(impossible, 0, under)
-        return ratio_interval(over, under, self._possible(over, under, tail), (self.least, self.most))
+        return ratio_interval(over, under, self._possible(over, under, tail, joint), (self.least, self.most))
 
-    def _possible(self, over: Floats, under: Floats, tail: float) -> Possible:
+    def _possible(self, over: Floats, under: Floats, tail: float, joint: JointMoments | None) -> Possible:
         """Choose by how many noisy integers a row has."""
+        if joint is not None:
+            largest = (self.over.largest(), self.under.largest())
+            return of_many(over, under, lambda one, other: joint[one, other], largest, tail)
         cells, rows = self.over.cells, len(self.least)
         both = coalesced(
             np.concatenate([self.over.rows, self.under.rows]),
@@ -315,6 +322,16 @@ class Ratio:
         for place, each in enumerate((cells.variances, cells.fourths, cells.shared)):
             moments[place][both[0], column] = each[both[1]]
         return of_few(over, under, (moments[0], moments[1], moments[2]), draws, (weights[0], weights[1]), tail)
+
+    def _joint_moments(self) -> JointMoments | None:
+        """Return the joint cumulants of both sums, if they are over cells that were measured in blocks; else None."""
+        sums = [(part.rows, part.places, part.weights) for part in (self.over, self.under)]
+        blocks = self.over.cells.blocks_of(np.concatenate([places for _, places, _ in sums]))
+        if blocks is None:
+            return None
+        estimates, start = blocks
+        one, other = ((rows, places - start, weights) for rows, places, weights in sums)
+        return estimates.joint_moments(one, other, len(self.least))
 
     def _possible_of_many(
         self, both: tuple[Indices, Indices, Floats], over: Floats, under: Floats, tail: float

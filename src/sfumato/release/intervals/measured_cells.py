@@ -16,10 +16,11 @@ from sfumato.planning.aggregates.distinct_count import different_values
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import Plan, PlannedMeasurement
 from sfumato.query.functions import Aggregation
+from sfumato.release.block_trees import BlockEstimates
 from sfumato.release.bounding.selection import tail_corrections
 from sfumato.release.intervals.noise_law import Floats, Law, law_of, moments_of
 from sfumato.release.large_marginals import MAX_PROJECTED_CELLS
-from sfumato.release.marginal_consistency import ConsistentMarginal, consistent, shown_cells
+from sfumato.release.marginal_consistency import ConsistentMarginal, MarginalEstimates, consistent, shown_cells
 from sfumato.release.noisy import NoisyResult, integers
 
 _WIDEST = 10**75
@@ -148,23 +149,39 @@ class MeasuredCells:
         names = [(label, one.name) for label, one in zip(self.labels, self.measured, strict=True)]
         kinds = self.kinds[places]
         of_table = {kind: self.consistent[names[kind]].estimates for kind in np.unique(kinds).tolist()}
-        solved = {id(one.solved): one.solved for one in of_table.values() if one is not None}
+        blocks = [(kind, one) for kind, one in of_table.items() if isinstance(one, BlockEstimates)]
+        if blocks:
+            (kind, one), *others = blocks
+            cells = places - self.starts[names[kind]]
+            known = None if others or len(of_table) > 1 else one.moments_of_sums(rows, cells, weights, size)
+            return (variance, reach[1].astype(np.float64)) if known is None else known
+        marginals = [one for one in of_table.values() if isinstance(one, MarginalEstimates)]
+        solved = {id(one.solved): one.solved for one in marginals}
         entries = np.flatnonzero(several[rows])
         if len(solved) == 1 and len(entries):
             (table,) = solved.values()
-            axes = [tuple(sorted(one.axes)) for one in of_table.values() if one is not None]
+            axes = [tuple(sorted(one.axes)) for one in marginals]
             if len(entries) + table.projected_cells(axes, int(several.sum())) <= MAX_PROJECTED_CELLS:
                 numbers = np.cumsum(several) - 1
-                cells = [self._cell_of(int(kinds[entry]), int(places[entry])) for entry in entries]
-                exact = table.sum_variances(numbers[rows[entries]], cells, weights[entries], int(several.sum()))
+                listed = [self._cell_of(int(kinds[entry]), int(places[entry])) for entry in entries]
+                exact = table.sum_variances(numbers[rows[entries]], listed, weights[entries], int(several.sum()))
                 variance[several] = np.minimum(variance[several], exact)
         return variance, reach[1].astype(np.float64)
+
+    def blocks_of(self, places: Indices) -> tuple[BlockEstimates, int] | None:
+        """Return the estimates from blocks that all these numbers are of, and the number of the first; else None."""
+        kinds = np.unique(self.kinds[places]).tolist()
+        names = [(self.labels[kind], self.measured[kind].name) for kind in kinds]
+        found = [self.consistent[name].estimates for name in names if name in self.consistent]
+        if len(kinds) != 1 or not found or not isinstance(found[0], BlockEstimates):
+            return None
+        return found[0], self.starts[names[0]]
 
     def _cell_of(self, kind: int, place: int) -> tuple[tuple[int, ...], Indices]:
         """Return the axes of an estimate's marginal, in increasing order, and its places along them."""
         name = (self.labels[kind], self.measured[kind].name)
         estimates = self.consistent[name].estimates
-        if estimates is None:
+        if not isinstance(estimates, MarginalEstimates):
             raise AssertionError("only estimates of a large table have axes")
         sizes = [estimates.solved.table.sizes[axis] for axis in estimates.axes]
         at = dict(zip(estimates.axes, np.unravel_index(place - self.starts[name], sizes) if sizes else (), strict=True))
@@ -286,10 +303,8 @@ def _put_estimates(
     for name, one in made.items():
         if one.estimates is not None:
             here = slice(starts[name], starts[name] + len(one.estimates.values))
-            solved, axes = one.estimates.solved, tuple(sorted(one.estimates.axes))
             values[here], found[here] = one.estimates.values, True
-            each = (solved.variance(axes), solved.fourth(axes), 0.0)
-            for column, moment in zip(moments, each, strict=True):
+            for column, moment in zip(moments, (*one.estimates.moments, 0.0), strict=True):
                 column[here] = moment
     return found if bool(found.any()) else np.zeros(0, dtype=bool)
 

@@ -7,7 +7,7 @@ from sfumato.accounting.loss import percent_up
 from sfumato.database import PAID_NOTE, Database
 from sfumato.errors import Refusal
 from sfumato.planning.notes.note import printed_notes
-from sfumato.planning.quote import GROUPS_SELECTED, shown_margin
+from sfumato.planning.quote import GROUPS_SELECTED, margin_text
 from sfumato.planning.refinement_offer import explain_with_offer
 from sfumato.policy.policy import Policy
 from sfumato.release.release import Release
@@ -77,7 +77,7 @@ def _marked_columns(release: Release) -> tuple[str, ...]:
 
 def _margins(margins: Mapping[str, int | float | None]) -> str:
     shown = [
-        f"{name} ±{shown_margin(margin)}" if margin is not None else f"{name} depends on the data"
+        f"{name} ±{margin_text(margin)}" if margin is not None else f"{name} depends on the data"
         for name, margin in margins.items()
     ]
     more = ["…"] if len(shown) > _MAX_NAMED_COLUMNS else []

@@ -15,12 +15,14 @@ from sfumato.engines.build_catalog import (
     sum_of,
     summed_columns,
 )
+from sfumato.engines.sql.bounding.person_numbers import STAGED_NUMBER, numbers_people
 from sfumato.engines.sql.bounding.value_repeats import repeat_places
 from sfumato.engines.sql.column import key_sql, number_sql
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import (
     LEVEL,
     OWN,
+    PERSON,
     RANK,
     duplicate_rank_column,
     first_bound_column,
@@ -73,6 +75,7 @@ def numbered_rows(
     names += [f"{sql} AS {quoted(name)}" for name, sql in numbers(dialect, table, columns, within, key).items()]
     names += [f"CASE WHEN nth = 1 THEN t{at} END AS {quoted(name)}" for at, name in enumerate(together)]
     found = [f"r.{name}" for name in dict.fromkeys([key, "id", *(f"c{at}" for at in range(len(columns)))])]
+    found += [f"r.{STAGED_NUMBER}"] if numbers_people(dialect, table) else []
     found += [f"{sql} AS t{at}" for at, sql in enumerate(together.values())]
     if numbered_keys(table):
         found += [
@@ -128,6 +131,8 @@ def numbers(
             found[level_name(column.name)] = f"CASE WHEN c{at} IS NOT NULL THEN {index} END"
         if column.name in summed:
             found |= _summed(column, at, table)
+    if numbers_people(dialect, table):
+        found[PERSON] = STAGED_NUMBER
     if stores_bound_index(table):
         found[LEVEL] = place_sql("nth", candidate_thresholds(most_rows(table)))
     if keys:

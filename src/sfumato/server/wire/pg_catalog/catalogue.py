@@ -235,7 +235,8 @@ class Catalogue:
 _ABOUT = frozenset(
     {"format_type", "obj_description", "col_description", "to_regclass", "to_regtype", "to_regnamespace"}
 )
-_ABOUT |= {"has_table_privilege", "has_schema_privilege", "has_database_privilege", "quote_ident", "parse_ident"}
+_ABOUT |= {f"has_{kind}_privilege" for kind in ("table", "column", "any_column", "schema", "database", "function")}
+_ABOUT |= {"quote_ident", "parse_ident"}
 
 
 def _is_plain(tree: exp.Select) -> bool:

@@ -100,7 +100,7 @@ class Execution:
             self._hold(getsizeof(value) if isinstance(value, str) else _VALUE_BYTES)
         return value
 
-    def room(self, rows: int, width: int) -> None:
+    def reserve_rows(self, rows: int, width: int) -> None:
         """Count rows that are made, and stop before they fill the memory."""
         self.spend(rows * (1 + width // 16))
         self._hold(rows * (_ROW_BYTES + _CELL_BYTES * width))

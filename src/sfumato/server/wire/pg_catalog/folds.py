@@ -56,7 +56,7 @@ class Fold:
 def _sort(items: Sequence[T], values: list[Any], descending: bool, run: Execution) -> list[T]:
     """Return items in the order of their values; each value is compared at most log n times."""
     run.spend(sum(map(weight, values)) * len(values).bit_length())
-    run.room(len(values), 2)
+    run.reserve_rows(len(values), 2)
     try:
         places = sorted(range(len(items)), key=lambda at: _sortable(values[at]), reverse=descending)
     except TypeError:

@@ -101,7 +101,7 @@ class Sandbox:
             try:
                 cursor = self._database.execute(sql)
                 while found := cursor.fetchmany(_ROWS_AT_ONCE):
-                    run.room(len(found), len(columns))
+                    run.reserve_rows(len(found), len(columns))
                     for row in found:
                         yield tuple(self._values.decode(value, oid) for value, oid in zip(row, columns, strict=True))
             except sqlite3.Error as error:
@@ -189,7 +189,7 @@ class Sandbox:
         if run is None or not isinstance(call.run, Fold):
             raise AssertionError("an aggregate runs in an execution")
         try:
-            run.room(1, len(values))
+            run.reserve_rows(1, len(values))
             rows.append(
                 tuple(
                     run.read(self._values.decode(value, oid)) for value, oid in zip(values, call.arguments, strict=True)
