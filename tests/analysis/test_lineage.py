@@ -24,7 +24,7 @@ def clinic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     (folder / "data").mkdir()
     (folder / "data" / "visits.csv").write_text("person,ward,age\n1,a,30\n2,b,40\n", encoding="utf-8")
     table = {"unit": "person", "rows_per_unit": ROWS, "groups_per_unit": GROUPS, "columns": COLUMNS}
-    policy = {
+    policy: dict[str, object] = {
         "source": f"csv:{folder / 'data'}",
         "ledger": f"sqlite:{folder / 'ledger'}",
         "budget": {"epsilon": 1, "delta": 1e-6},

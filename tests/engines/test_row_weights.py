@@ -110,12 +110,16 @@ def engine(tables: dict[str, pa.Table], tmp_path_factory: pytest.TempPathFactory
     opened.close()
 
 
-def _held(engine: Engine, plan: Plan) -> tuple[list[str], list[object]]:
+HeldCell = tuple[str, list[int], list[int]]
+"""The key of a cell, its buckets and their weights."""
+
+
+def _held(engine: Engine, plan: Plan) -> tuple[list[str], list[list[HeldCell]]]:
     """Return the statements, and what each cell holds by its key: a statement returns cells in any order."""
     job = engine.prepare(plan)
     assert isinstance(job, Statements)
     (group,) = engine.run(job).groups
-    found: list[object] = []
+    found: list[list[HeldCell]] = []
     for held in group.held.values():
         assert isinstance(held, BucketWeights)
         cells = [(key, *held.for_cell(place)) for place, key in enumerate(group.keys)]
@@ -162,7 +166,7 @@ def test_each_person_weighs_as_much_as_any_other(engine: Engine, tables: dict[st
     others = [row for row in tables["sales"].to_pylist() if row["who"] != 53]  # of whom only some rows are kept
     plan = plan_of(engine, POLICY, "SELECT MODE(price) FROM sales WHERE far > 5")
     weight = plan.groups[0].chosen[0].weight
-    _, ((cell,),) = _held(engine, plan)  # type: ignore[misc]
+    _, ((cell,),) = _held(engine, plan)
     _, buckets, weights = cell
     expected = _by_hand(others, weight, lambda row: row["far"] is not None and row["far"] > 5)
     rest = dict(zip(buckets, weights, strict=True))
