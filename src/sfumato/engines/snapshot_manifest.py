@@ -19,7 +19,7 @@ from sfumato.secure_files import write_atomically
 MAX_ATTEMPTS = 3
 """How often what changes while it is read is read again."""
 Result = TypeVar("Result")
-FORMAT_VERSION = 13
+FORMAT_VERSION = 14
 """A new meaning of anything in a copy is a new format: copies of another one are built again."""
 
 
