@@ -13,7 +13,7 @@ from tests.paths.worlds import a_world, policy, write
 import sfumato
 from sfumato.accounting import pure
 from sfumato.errors import BadParameter
-from sfumato.planning import planner
+from sfumato.planning import ways
 from sfumato.planning.marginal_budget_split import (
     MarginalVariances,
     _as_priced,
@@ -113,7 +113,7 @@ def test_a_workload_is_measured_by_the_better_split(
     """And what was answered with the split of version 0.12 is still paid for."""
     with database:
         with monkeypatch.context() as before:
-            before.setattr(planner, "balance_marginals", lambda needs, tables, *_: weight_marginals(needs, tables))
+            before.setattr(ways, "balance_marginals", lambda needs, tables, *_: weight_marginals(needs, tables))
             old = database.ask_all(QUESTIONS, epsilon="0.5")
         again = database.ask_all(QUESTIONS, epsilon="0.5")
         assert len(database.history()) == 1

@@ -10,7 +10,7 @@ import pytest
 from tests.release.test_marginal_consistency import TABLES, VARIANCES, group, summing
 
 import sfumato
-from sfumato.planning import planner, shared_marginals
+from sfumato.planning import shared_marginals, ways
 from sfumato.planning.shared_marginals import ContingencyTable, MarginalMeasurement
 from sfumato.release.large_marginals import LargeTable
 from sfumato.release.marginal_consistency import _estimated, _Solved
@@ -174,7 +174,7 @@ def test_an_answer_of_version_0_14_is_still_paid_for(
     monkeypatch.setattr(shared_marginals, "MAX_TABLE_CELLS", 1)
     with _database(tmp_path) as database:
         with monkeypatch.context() as before:
-            before.setattr(planner, "has_large_table", lambda groups: False)
+            before.setattr(ways, "has_large_table", lambda groups: False)
             old = database.ask_all(QUESTIONS, epsilon="0.5")
         again = database.ask_all(QUESTIONS, epsilon="0.5")
         assert [one.rows() for one in again] == [one.rows() for one in old]

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum, auto
 from fractions import Fraction
-from functools import lru_cache
 from itertools import pairwise
 from math import log, prod
 
 import numpy as np
 
+from sfumato.caches import remembered
 from sfumato.planning.budget_split import SHARE_FINENESS
 
 _BRANCHINGS = (4, 8, 16, 32)
@@ -63,7 +63,7 @@ class LevelShares:
     power: int
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def level_shares(cells: int, sums: tuple[OrderedSum, ...], power: int) -> LevelShares | None:
     """Return the sizes and shares with the least geometric mean of the variances of these sums; None for one level.
 
@@ -123,7 +123,7 @@ def _structures(cells: int) -> list[tuple[int, ...]]:
     return sorted(found)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _parts_by_level(cells: int, sizes: tuple[int, ...], one: OrderedSum) -> tuple[float, ...]:
     """Return what part of the squared weights of all sums varies within blocks of each next size only: adds up to 1."""
     inside = [_projected(cells, size, one) for size in sizes]

@@ -11,7 +11,8 @@ _ONE_GROUP = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = 
 def questions(schema: GrammarTables) -> list[str]:
     """Return questions that use every column, every aggregate, subqueries by person, and joins of every two tables.
 
-    >>> two = Schema({"visits": {"patient": "integer", "cost": "decimal"}}, frozenset(), {"visits": "patient"})
+    >>> columns = {"visits": {"patient": "integer", "cost": "decimal"}}
+    >>> two = GrammarTables(columns, frozenset(), {"visits": "patient"})
     >>> len(questions(two)) > 10
     True
     """
