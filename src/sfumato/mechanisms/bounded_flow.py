@@ -142,7 +142,7 @@ class BoundedFlow:
     def missing(self, bound: int, confidence: Fraction) -> int:
         """Return an upper bound, at this confidence, of what larger bounds would add to the total.
 
-        It is 0 where the last bound was selected, or nobody has more than `most`. Proof: proofs/two_owners.md, (7)
+        It is 0 where the last bound was selected, or no person has more than `most`. Proof: proofs/two_owners.md, (7)
         """
         last = self.bounds[-1]
         if bound == last:

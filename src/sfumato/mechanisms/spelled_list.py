@@ -1,8 +1,8 @@
 """The commonest texts of an unknown set without any delta: a choice among all texts that could be spelled.
 
 Every text of letters of a public alphabet is a candidate, whether anybody has it or not. A text is spelled letter by
-letter, so short ones weigh more than long ones. Only texts that somebody has need to be listed; all others together
-are one weight, and a choice that falls on them spells a text that nobody has.
+letter, so short ones weigh more than long ones. Only texts that some person has need to be listed. All others together
+are one weight, and a choice that falls on them spells a text that no person has.
 """
 
 from collections.abc import Sequence

@@ -181,7 +181,7 @@ def least_rate(sides: tuple[int, ...], part: int, reach: int) -> Fraction:
     >>> MaxNormLaw((1, 100), least_rate((1, 100), 0, 41)).margin(0, CONFIDENCE)
     41
     """
-    high = Decimal(sides[part]) / (reach + 1)  # a scale of so many steps
+    high = Decimal(sides[part]) / (reach + 1)  # a scale of reach + 1 steps
     while not MaxNormLaw(sides, Fraction(high)).covers(part, reach, CONFIDENCE):
         high = _ROUGH.multiply(high, Decimal(2))
     low = high / 2

@@ -34,7 +34,7 @@ _MAX_MARGINS_OF_STARTS = 200
 """Beyond this number of margins, the even split is the only start."""
 _MIXING_STEPS = 21
 _MAX_PREFERRED_MARGINS = 3
-"""So many of the largest margins are tried as the one that gets most."""
+"""Number of the largest margins that are tried as the one that gets most."""
 
 _Vector = npt.NDArray[np.float64]
 

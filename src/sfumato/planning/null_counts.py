@@ -25,7 +25,7 @@ from sfumato.query.functions import Aggregation
 _AVERAGE_WEIGHT = Fraction(4, 9)
 """An average alone divides its price between a sum and a count, and errs by 9/4 of what the sum would alone."""
 _MAX_VARIANCE_RATIO = Fraction(106, 100)
-"""No column may have so many times the variance that it has without null counts."""
+"""No column may have more than this many times the variance that it has without null counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,7 +181,7 @@ class OwnerPair:
         """Whether owners of two kinds that have the same id are two people.
 
         Where a path finds one of them they are one: the table that it leads to tells people apart by their id alone, so
-        whoever leaves it leaves here under both kinds.  Proof: proofs/two_owners.md, (9)
+        a person who leaves it leaves here under both kinds.  Proof: proofs/two_owners.md, (9)
         """
         return self.kinds is not None and not any(isinstance(owner, UnitPath) for owner in self.owners)
 

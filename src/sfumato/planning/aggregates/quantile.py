@@ -1,7 +1,7 @@
 """MEDIAN, QUANTILE, MIN, MAX and MODE: what is chosen among the values that a column can have.
 
 All quantiles of one column under one condition are one measurement. A person's rows share a weight of 1, so that
-nobody decides a median by having many. Proof: proofs/quantiles.md
+no person decides a median by having many rows. Proof: proofs/quantiles.md
 """
 
 from dataclasses import dataclass, replace

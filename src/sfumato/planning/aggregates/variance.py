@@ -23,7 +23,7 @@ class Divisor(Enum):
 
     @property
     def fewest(self) -> int:
-        """So many rows there must be for the result not to be NULL."""
+        """Minimum number of rows for the result not to be NULL."""
         return 2 if self is Divisor.OTHERS else 1
 
 

@@ -152,7 +152,7 @@ def truncation_bias(plan: Plan, losses: TruncationLosses | None, tail: Fraction)
         for group in plan.groups
         for label, one in ((group.group.label, measurement) for measurement in group.measured)
     }
-    # what people have beyond a total is measured by nobody
+    # nothing measures what people have beyond a total
     bounded = (
         (group.group.label, measurement)
         for group in plan.groups
@@ -218,7 +218,7 @@ def _missing(plan: GroupPlan, quantity: Quantity, losses: TruncationLosses | Non
     terms = None if rows.people else _terms(quantity, rows)
     known = {} if losses is None else {name: bounds[table, name] for name in _used(rows, quantity, losses)}
     found = _bounded(plan.group, quantity, rows, terms, known, _can_be_cut(rows, losses))
-    if limited:  # what a question cuts by itself is measured by nobody
+    if limited:  # nothing measures what a question itself cuts
         signed = terms is None or any(not _is_rising(term, rows) for term in terms)
         return UNBOUNDED if signed else replace(found, lack=inf)
     return found
