@@ -71,7 +71,7 @@ _PRINTED_ROWS = 40
 """Rows that are printed; `rows()` returns all of them."""
 
 _TIDY_DIGITS, _MAX_FLOAT_ERROR, _MAX_ZERO_ERROR = 12, 2e-14, 1e-13
-"""Ends of intervals have so many digits where they differ by no more than this part, or amount, from what they are."""
+"""Ends of intervals are rounded to this many digits where that changes them by no more than this part, or amount."""
 
 Ranges = Sequence[Sequence[IntervalEnds | None] | None]
 """For each column the ends of every value; None for a column that has no noise, or is no number."""

@@ -48,7 +48,7 @@ def spread_form(label: str, made: VarianceColumn, cells: MeasuredCells, rows: in
 
 
 def too_few(under: Affine, fewest: int) -> Callable[[Fraction], Nulls]:
-    """Return where a value may be NULL, because fewer than so many rows have one."""
+    """Return where a value may be NULL, because fewer than `fewest` rows have one."""
 
     def nulls(tail: Fraction) -> Nulls:
         low, _ = under.ends(tail)

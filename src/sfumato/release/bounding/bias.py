@@ -120,7 +120,7 @@ def intervals_with_bias(
         if matched is not None and isinstance(matched[1], DistinctCountColumn):  # fewer rows hold fewer values
             found.append([bar and (bar[0], matched[1].values) for bar in plain] if drops_rows(matched[0]) else plain)
             continue
-        if matched is not None and isinstance(matched[1], BoundedFlowColumn):  # nobody knows what lies beyond
+        if matched is not None and isinstance(matched[1], BoundedFlowColumn):  # what lies beyond is unknown
             found.append([bar and (bar[0], None) for bar in plain])
             continue
         whole = answered.interval_facts(index).kind is Kind.INTEGER

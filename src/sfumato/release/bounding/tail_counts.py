@@ -16,7 +16,7 @@ from sfumato.caches import remembered
 from sfumato.release.intervals.noise_law import Floats, quantile_of_sum
 
 _COUNT_STEP_LOG2, _MIN_COUNT_LOG2 = 0.25, -1.0
-"""The number of people is told apart in steps of this binary power, from half a person on; below that is nobody."""
+"""The number of people is told apart in steps of this binary power, from half a person on; below that is no person."""
 _FALLS_PER_DOUBLING, _MIN_FALL_FACTOR, _MAX_FALL_FACTOR = 3, 0.12, 16.0
 """By which binary power the number falls when the bound doubles: none, or one of a row that itself doubles so often."""
 _STEADY_CHANGES = {0: 0.7, 1: 0.15, -1: 0.15}
@@ -25,9 +25,9 @@ _FALLING_CHANGES = {0: 0.1, 1: 0.2, 2: 0.2, 3: 0.25, 4: 0.1, 6: 0.15}
 _STEADY_TO_FALLING, _FALLING_TO_STEADY = 0.1, 0.02
 """How often a steady tail begins to fall, and a falling one becomes steady."""
 _NO_FALL_PROBABILITY, _ANY_FALL_PROBABILITY = 0.05, 0.03
-"""How often nobody is between two bounds, whatever went before; and how often anything follows."""
+"""How often no person is between two bounds, whatever went before; and how often anything follows."""
 _ALL_ABOVE_PROBABILITY, _RESTART_PROBABILITY = 0.2, 0.2
-"""How often everybody has more than the first bound; and how often anything follows where nobody was in between."""
+"""How often everybody has more than the first bound; and how often anything follows where no person was in between."""
 _MODEL_ERROR_SHARE = 0.1
 """Numbers may be off by this part of themselves and still follow such a law."""
 _CLAMP_PROBABILITY = 1e-4
@@ -60,7 +60,7 @@ def estimate_tail_counts(people: Floats, amounts: Floats, scale: float) -> TailC
     falls = np.tile(_falls(), 2)
     steps = np.log2(amounts[1:] / amounts[:-1]).tolist()
     ways = {step: _Falling.of(numbers, _left(len(numbers), falls * step), scale) for step in dict.fromkeys(steps)}
-    last = _Falling.of(numbers, np.zeros((len(numbers), len(falls)), dtype=np.int64), scale)  # nobody is left above it
+    last = _Falling.of(numbers, np.zeros((len(numbers), len(falls)), dtype=np.int64), scale)  # none is left above it
     likely = [
         way.likely(value) for value, way in zip(people.tolist(), [*(ways[step] for step in steps), last], strict=True)
     ]
@@ -156,7 +156,7 @@ class _Falling:
         return cls(left * left.shape[1] + np.arange(left.shape[1]), between, wide, -np.log(wide))
 
     def likely(self, value: float) -> Matrix:
-        """Return how likely each number makes it that so many were counted between the bounds."""
+        """Return how likely each number makes it that `value` people were counted between the bounds."""
         exponents = self.narrow - np.abs(self.between - value) / self.wide
         return np.asarray(np.maximum(np.exp(exponents - exponents.max()), _MIN_LIKELIHOOD_RATIO))
 

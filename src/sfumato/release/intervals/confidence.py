@@ -68,7 +68,7 @@ class EvaluatedAnswer:
     traced: Traced
     columns: tuple[tuple[EngineValue, ...], ...]
     _find: Callable[[], TopForms] = field(repr=False)
-    """Returns forms and among how many rows noise chose; both are found when somebody first asks for them."""
+    """Returns forms and among how many rows noise chose; both are found when they are first needed."""
     shown_ends: Mapping[int, IntervalSide] = field(default_factory=dict)
     """The places of columns that show the ends of their bars instead of their values."""
     _bars: dict[Fraction, list[list[Bar | None] | None]] = field(default_factory=dict, compare=False, repr=False)

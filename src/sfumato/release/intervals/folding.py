@@ -38,7 +38,7 @@ class FoldedRows:
     groups: Indices
     size: int
     conditions: tuple[Truth, ...]
-    """A row is there where all are true; a row of which nobody can say is possibly there."""
+    """A row is there where all are true; a row for which this is unknown is possibly there."""
 
     def count(self, flags: Flags) -> Floats:
         """Count rows, group by group."""

@@ -43,7 +43,7 @@ class FormTable:
     below: Mapping[str, "FormTable"] = field(default_factory=dict)
     """Of rows kept one by one: the tables that they come from."""
     open: bool = False
-    """Whether nobody can say which rows there are."""
+    """Whether it is unknown which rows there are."""
 
 
 @dataclass(frozen=True, slots=True)

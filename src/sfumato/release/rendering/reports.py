@@ -8,7 +8,7 @@ ASKED_BEFORE = "asked before, so free now"
 
 
 def spending_text(release: Release, before: Budget, after: Budget, free: str = ASKED_BEFORE) -> str:
-    """Say what an answer took from the budget: nothing, if it was given before or nobody is in it.
+    """Say what an answer took from the budget: nothing, if it was given before or no person is in it.
 
     `free` is what a repeated answer says.
     """

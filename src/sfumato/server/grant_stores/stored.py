@@ -14,7 +14,7 @@ SECRET_BYTES = 32
 
 
 class GrantKind(StrEnum):
-    """How somebody came in."""
+    """How a caller logged in."""
 
     TOKEN = "token"  # noqa: S105 - a kind, not a token
     """A token or password that was granted, which is stored."""

@@ -47,7 +47,7 @@ from sfumato.server.wire.values import read_value
 from sfumato.server.wire.waiting import StatementWait
 
 MAX_PENDING_MESSAGES = 5000
-"""So many messages may come before a Sync."""
+"""Maximum number of messages before a Sync."""
 MAX_PENDING_BYTES = 1 << 20
 CHECK_SECONDS = 20.0
 """A session that waits looks every so often whether its grant still counts."""

@@ -84,7 +84,7 @@ _FREE = {
 _ALIASES = {"time zone": "timezone", "names": "client_encoding", "session characteristics": "transaction_isolation"}
 _MAX_VALUE_CHARS = 2000
 _MAX_SAVED_SETTINGS = 250
-"""So many savepoints may be set."""
+"""Maximum number of savepoints that may be set."""
 _ON = frozenset({"on", "true", "yes", "1", "t", "y"})
 _OFF = frozenset({"off", "false", "no", "0", "f", "n", ""})
 _TIME = re.compile(r"(\d{1,9})\s*(us|ms|s|min|h|d)?", re.ASCII)

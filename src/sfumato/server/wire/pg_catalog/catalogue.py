@@ -99,7 +99,7 @@ class Catalogue:
         self._lock = Lock()
         self._idle: list[Sandbox] = []
         self.turns = Semaphore(MAX_EVALUATIONS)
-        """Whoever evaluates takes a turn, so that one account leaves threads to others."""
+        """Every evaluation takes a turn, so that one account leaves threads to others."""
 
     def with_views(self, views: Collection[CataloguedView]) -> "Catalogue":
         """Return the same catalogue for a session that has made temporary views; they take turns together."""
@@ -176,7 +176,7 @@ class Catalogue:
         try:
             tree = foreign_tree(sql)
         except Refusal:
-            return None  # whoever answers questions about data says what is wrong
+            return None  # the part that answers questions about data says what is wrong
         own, others = self._tables(tree)
         if own and others:
             raise WireError(

@@ -17,7 +17,7 @@ from sfumato.server.wire.values import text_of
 
 VERSION = f"PostgreSQL {SERVER_VERSION}: a differentially private database that speaks PostgreSQL's protocol"
 MAX_ARRAY_ITEMS = 100_000
-"""So many items a list may have."""
+"""Maximum number of items of a list."""
 _NUMBERS = (int, float, Decimal)
 _PLAIN = re.compile(r"[a-z_][a-z0-9_$]*", re.ASCII)
 

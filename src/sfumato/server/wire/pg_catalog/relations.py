@@ -88,7 +88,7 @@ def _type_numbers() -> Mapping[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class VirtualCatalog:
-    """The catalogue of one policy for one analyst; nobody else's name is in it."""
+    """The catalogue of one policy for one analyst; no other person's name is in it."""
 
     database: str
     contents: Mapping[tuple[str, str], Callable[[], list[CatalogRow]]] = field(repr=False)
