@@ -159,7 +159,7 @@ class MeasurementRequest:
     event: Event
     loss: PrivacyLoss
     earlier: tuple[Event, ...] = ()
-    """The events that older versions declared for the same: what they stored is returned, free."""
+    """The events that older versions declared for the same. Their stored releases are returned, free."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,7 +186,7 @@ class _Coded(Protocol):
 
 
 class Coded:
-    """What oracles do alike whose report is one integer, from the first of `codes` to below the second."""
+    """Common part of oracles whose report is one integer, from the first of `codes` to below the second."""
 
     __slots__ = ()
 

@@ -28,7 +28,7 @@ _MAX_EPSILON = 64
 class Shuffled:
     """One report of each of n people, all by the same ε₀-DP randomiser, in a uniformly random order.
 
-    Theorem: what comes out is (ε, δ)-DP under replace for δ = delta_after(ε), at most that of the clone pair, if a
+    Theorem: the output is (ε, δ)-DP under replace for δ = delta_after(ε), at most that of the clone pair, if a
     trusted party draws the order and no report carries an identity, a time or a version.  [Feldman, McMillan,
     Talwar 2021]  Proof: proofs/shuffled_reports.md
 

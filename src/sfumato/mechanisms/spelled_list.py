@@ -55,7 +55,7 @@ class SpelledList:
 
     @property
     def rate(self) -> Fraction:
-        """What a number of people is multiplied by; a person who comes moves all of them the same way."""
+        """The factor of a number of people. A person who comes moves all of them the same way."""
         return rate_of(self.epsilon, 1, self.noise.neighbours is Neighbours.ADD_REMOVE)
 
     @property
@@ -84,7 +84,7 @@ class SpelledList:
         people = {text: int(n) for text, n in zip(texts, key_counts(values), strict=True) if n and self.spells(text)}
         found = self._choose_texts(people, source)
         noisy = self.noise.release(np.array([people.get(text, 0) for text in found], dtype=np.int64), source)
-        least = self.counted.threshold  # what is below is left out: that is post-processing
+        least = self.counted.threshold  # smaller numbers are left out: that is post-processing
         return sorted((text, int(number)) for text, number in zip(found, noisy, strict=True) if number >= least)
 
     def spells(self, text: str) -> bool:

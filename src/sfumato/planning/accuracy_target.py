@@ -340,7 +340,7 @@ def _nearest(
     delta: Fraction,
     cap: PrivacyLoss,
 ) -> str:
-    """Tell which margins the cap buys, if all of them are made wider alike; what is named is affordable itself."""
+    """Tell which margins the cap buys, if all of them are made wider alike. Margins named are affordable."""
     if not cap.epsilon:
         return "Nothing is left to spend: ask the owner to raise the budget."
 

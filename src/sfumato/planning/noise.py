@@ -150,7 +150,7 @@ def laplace_noise(
 ) -> Noise:
     """Return Laplace noise where each part, in the order of `laplace_weights`, costs its own epsilon.
 
-    What shares its noise is one part. Only the selection of keys uses delta; several of them share it.
+    Measurements that share their noise are one part. Only the selection of keys uses delta; several of them share it.
     """
     keys, noise = _parted(needs, epsilons)
     mechanisms: dict[tuple[str, str], Mechanism] = {}

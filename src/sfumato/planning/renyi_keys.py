@@ -53,7 +53,7 @@ def _in_rounds(noise: Noise | None) -> Noise | None:
 def _with_rounds(group: GroupPlan) -> GroupPlan:
     """Return the group with its selection in rounds, where people may have other keys, and keys are all it shows.
 
-    What is measured of a cell is of the rows that a person is counted with, in the keys that were drawn first.
+    A cell is measured over the rows that a person is counted with, in the keys that were drawn first.
     """
     selection, most = group.selection, group.group.contribution
     if not isinstance(selection, RenyiSelection) or group.all_outputs or not most.bound_groups:

@@ -94,7 +94,7 @@ def cheapest_split(
 ) -> tuple[Fraction, Split]:
     """Return nearly the least price at which all margins are reached, and its split.
 
-    What no margin names may err as much as the widest margin that is named, in units of what one person can do.
+    Numbers without a named margin may err as much as the widest margin named, in units of what one person can do.
     """
     start = planner(min(Fraction(1), cap.epsilon) or Fraction(1), ())
     reached = _steps(start, questions, targets)

@@ -174,7 +174,7 @@ class OwnerPair:
 
     owners: tuple[UnitColumn | UnitPath, UnitColumn | UnitPath]
     kinds: tuple[str, str] | None = None
-    """What people of each kind are called; None where both owners are of the same kind."""
+    """The name of each kind of people; None where both owners are of the same kind."""
 
     @property
     def distinguishes_kinds(self) -> bool:
@@ -351,7 +351,7 @@ class Location:
     path: Path | None = field(repr=False)
     """The absolute path of a file or folder; None where the target is not one."""
     frames: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
-    """The frames that were handed over as the source, by table: what they hold when a snapshot is taken counts."""
+    """The frames that were handed over as the source, by table. Their content at the time of a snapshot counts."""
     policy_file: Path | None = field(default=None, repr=False, compare=False)
     """The file of the policy, for what belongs to a ledger on a server and is kept in files; None without one."""
 

@@ -178,7 +178,7 @@ class _Keystream:
             self._refill()
         start = _BUFFER_BYTES - self._left
         taken = bytes(memoryview(self._buffer)[start : start + count])
-        self._buffer[start : start + count] = bytes(count)  # what was handed out is not kept
+        self._buffer[start : start + count] = bytes(count)  # bytes handed out are not kept
         self._left -= count
         return taken
 

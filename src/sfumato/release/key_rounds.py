@@ -1,6 +1,6 @@
 """Keys that are selected in rounds: each round counts people in keys that no round before it has found.
 
-Between two rounds stand released keys alone. What a statement leaves out is a function of them.
+Between two rounds stand released keys alone. The keys that a statement leaves out are a function of them.
 Proof: proofs/key_rounds.md
 """
 

@@ -130,8 +130,8 @@ class Release:
     def marks(self) -> list[dict[str, bool]]:
         """Return for each row which numbers are marked: without bounds and clipping, they may lie outside the interval.
 
-        What bounds and clipping remove is estimated by what was published of it. Where nothing was published, a number
-        is marked if they can have removed anything of it.
+        Amounts that bounds and clipping remove are estimated by the published truncation losses. Where none were
+        published, a number is marked if they can have removed anything of it.
         """
         marks = self._all_marks()
         names = [name for name, column in zip(self.columns, marks, strict=True) if column is not None]

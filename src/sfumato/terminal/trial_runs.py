@@ -78,7 +78,7 @@ def try_typical_questions(database: Database, epsilon: Fraction) -> list[TrialRe
     for sql in islice(typical_questions(database.policy), 4 * MAX_QUESTIONS):
         try:
             results.append(_judge(sql, trial_run(database, sql, str(epsilon), _TRIALS_PER_QUERY), epsilon))
-        except Refusal:  # what cannot be asked is no example
+        except Refusal:  # a refused question is no example
             continue
         if len(results) == MAX_QUESTIONS:
             break

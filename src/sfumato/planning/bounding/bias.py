@@ -63,7 +63,7 @@ _TELLING = _ORDERING | {Operator.EQUAL, Operator.DIFFERENT, Operator.DISTINCT_FR
 class BiasBounds:
     """What a measurement may have too much, and what it may lack; infinite where nothing is known.
 
-    What is cut off is added up by `plus` and `times` alone: of terms, of selected bounds, of columns.
+    Only `plus` and `times` add up truncation losses: of terms, of selected bounds, of columns.
 
     >>> BiasBounds(1, 5).times(-2).plus(BiasBounds(0, 3))
     BiasBounds(excess=10, lack=5)
@@ -142,8 +142,8 @@ class _Rows:
 def truncation_bias(plan: Plan, losses: TruncationLosses | None, tail: Fraction) -> dict[Place, BiasBounds]:
     """Return what may be missing of every measurement, by the group's label and the measurement's name.
 
-    What lies above a bound that the answer selects is not in it: that is known only afterwards. All bounds hold at
-    once, because a column may be computed from several measurements.
+    It does not include amounts above a bound that the answer selects: these are known only afterwards. All bounds hold
+    at once, because a column may be computed from several measurements.
     """
     bounds = {} if losses is None else _bounds_of(plan, losses, tail)
     choices = {group.group.label for group in plan.groups if group.is_bound_selection}

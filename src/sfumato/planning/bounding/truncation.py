@@ -1,7 +1,7 @@
 """What caps and bounds cut off, measured once per snapshot: which statistics, with which noise, and what follows.
 
-Theorem: what is published is `budget.truncation`-DP in all, and what was cut off stays below `bounds_at` with the
-stated probability, if the tails are regular.  Proof: proofs/truncation.md
+Theorem: everything published is together `budget.truncation`-DP, and the truncation losses stay below `bounds_at` with
+the stated probability, if the tails are regular.  Proof: proofs/truncation.md
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -180,7 +180,7 @@ def plan_truncation_release(policy: Policy, *, counts_people: bool = True) -> Pl
     """Return what may be measured of what is cut off; None where nothing is spent on it, or nothing can be cut.
 
     Of each table one way is measured (`taken_way`), so that its event is that of the look and one way. Until version
-    0.14 the people who lost few rows were not counted: what was published then is read with the plan that has no such
+    0.14 the people who lost few rows were not counted. Numbers published then are read with the plan that has no such
     coordinate.
     """
     found, spent = blocks(policy), policy.budget.truncation
@@ -269,7 +269,7 @@ def parts_of(block: TruncationBlock) -> list[tuple[TruncationStatistic, str]]:
 
 
 def _moved(block: TruncationBlock, one: TruncationStatistic) -> Fraction:
-    """Return the unit of a sum: what all statistics of a block say of one person is at most 1 in their units."""
+    """Return the unit of a sum. In these units, all statistics of a block together say at most 1 of one person."""
     return Fraction(one.base * sum(other.weight for other in block.statistics), one.weight)
 
 

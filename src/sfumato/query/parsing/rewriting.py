@@ -81,7 +81,7 @@ def group_query(node: exp.Expr, catalog: Catalog) -> str | None:
     """Return the closest query to a window: the same aggregate by GROUP BY, or the groups without the window."""
     root, copy = _copy_tree(node)
     scope = copy.find_ancestor(exp.Select)
-    if scope is not None and isinstance(copy.this, exp.Identifier):  # WINDOW w AS (…): what uses it is meant
+    if scope is not None and isinstance(copy.this, exp.Identifier):  # WINDOW w AS (…): the window that uses it is meant
         copy = next((window for window in scope.find_all(exp.Window) if window.args.get("alias") == copy.this), copy)
     if scope is None or isinstance(copy.this, exp.Identifier):
         return None

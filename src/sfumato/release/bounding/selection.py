@@ -139,7 +139,7 @@ def _shows_groups(group: GroupPlan, rows: float, thresholds: Floats) -> npt.NDAr
 
 
 def _shown_cells(group: GroupPlan, rows: float, bound: float) -> float:
-    """Return how many cells will be shown: what is cut is shared among them.
+    """Return how many cells will be shown: they share the truncation losses.
 
     Where rows select the keys, these are the groups with enough rows at this bound, if their sizes fall as their ranks
     rise. They are the large groups: at a lower bound smaller ones appear too, and the large ones lack more.

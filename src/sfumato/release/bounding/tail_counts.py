@@ -48,7 +48,7 @@ class TailCounts:
     """Without those beyond the highest credible bound."""
     median: Floats
     credible: int
-    """The highest bound that may be taken: what lies farther above the evidence is taken for noise."""
+    """The highest bound that may be taken: values farther above the evidence are taken for noise."""
 
 
 def estimate_tail_counts(people: Floats, amounts: Floats, scale: float) -> TailCounts:
@@ -75,7 +75,7 @@ def estimate_tail_counts(people: Floats, amounts: Floats, scale: float) -> TailC
             behind = _whole(ways[steps[index]].back((behind * likely[index + 1]) @ _going_on().T))
         chances = _whole((before[index] * likely[index] * behind).sum(axis=1))
         means[index], medians[index] = chances @ numbers, _median(chances, powers)
-    # what the noise cannot explain is believed as it is, whatever is usual
+    # counts that the noise cannot explain are believed as they are, whatever is usual
     counted = np.cumsum(people[::-1])[::-1]
     apart = scale * _reach(len(people), _CLAMP_PROBABILITY)
     sure, credible = _credible(counted / scale, tuple(amounts.tolist()))
@@ -89,7 +89,7 @@ def _credible(counted: Floats, amounts: tuple[float, ...]) -> tuple[int, int]:
     """Return the highest bound that is sure, and the highest not too far above the evidence, by people in noise scales.
 
     A bound that is taken by mistake costs noise in proportion to it. So noise may suggest one, by people who are not
-    there, with a probability that falls as the bound rises above one that is sure: what mistakes cost is limited for
+    there, with a probability that falls as the bound rises above one that is sure: the cost of mistakes is limited for
     any number of bounds. The last is both where nothing is sure.
     """
     last = len(amounts) - 1
@@ -147,7 +147,7 @@ class _Falling:
     wide: Matrix
     """How far noise may move that."""
     narrow: Matrix
-    """What is less likely because it is spread more widely, as a logarithm."""
+    """How much less likely values are because they are spread more widely, as a logarithm."""
 
     @classmethod
     def of(cls, numbers: Floats, left: npt.NDArray[np.int64], scale: float) -> "_Falling":

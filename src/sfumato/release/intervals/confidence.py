@@ -364,7 +364,7 @@ def _end(end: float, value: int | float, rounding: Rounding) -> EngineValue:
 
 
 def _ends(form: Number, tail: Fraction, rows: int) -> tuple[Floats, Floats]:
-    """Return the ends of every row at its level: what may be missed is shared out among the events of the row."""
+    """Return the ends of every row at its level: the events of the row share the probability of a miss."""
     counts = sum(form.events.values(), np.zeros(rows, dtype=np.int64))
     several = _rounded_up(np.maximum(counts, 1))
     low, high = np.zeros(rows), np.zeros(rows)

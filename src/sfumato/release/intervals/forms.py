@@ -39,7 +39,7 @@ _DENSE = 8
 
 
 def outward(ends: Ends) -> Ends:
-    """Return ends that hold what overflowed: it is beyond all floats, but not infinite; what is no number is open.
+    """Return ends that hold overflowed values: beyond all floats, but not infinite. An end that is no number is open.
 
     >>> [end.tolist() for end in outward((np.array([np.inf, np.nan]), np.array([np.inf, -np.inf])))]
     [[1.7976931348623157e+308, -inf], [inf, -1.7976931348623157e+308]]

@@ -1,4 +1,4 @@
-"""The scalars of a row-local flow as forms: what is exact is computed by the engine, everything else here."""
+"""The scalars of a row-local flow as forms. The engine computes exact values; everything else is computed here."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What a client is told beside an answer with noise: price or that it is free, what is left, margins, gaps."""
+"""Notices to a client beside an answer with noise: price or that it is free, what is left, margins, gaps."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -58,7 +58,7 @@ def limited(text: str) -> str:
 
 
 def joined_texts(separator: str, texts: Sequence[str]) -> str:
-    """Return texts with a separator between them; what would be too long is never made."""
+    """Return texts with a separator between them; a text that would be too long is never made."""
     _check_length(sum(map(len, texts)) + len(separator) * len(texts))
     return separator.join(texts)
 
@@ -280,7 +280,7 @@ def _upper(_: Execution, values: list[Any], dimension: int = 1) -> int | None:
 
 
 def _json_object(run: Execution, *parts: Any) -> str:
-    """Return names and values, in turn, as the text of a JSON object; what would be too long is never made."""
+    """Return names and values, in turn, as the text of a JSON object; one that would be too long is never made."""
     size = sum(map(_characters, parts))
     run.spend(size)
     _check_length(size)

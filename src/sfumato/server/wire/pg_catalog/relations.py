@@ -214,7 +214,7 @@ _Rows = list[dict[str, Any]]
 
 
 class _Contents:
-    """What the relations of the catalogue hold, as dicts; what a row leaves out is 0, false or NULL."""
+    """The rows of the catalogue's relations, as dicts; a column that a row leaves out is 0, false or NULL."""
 
     def __init__(
         self, policy: Policy, columns: Mapping[str, Mapping[str, str]], tables: Mapping[str, int], user: str
