@@ -93,7 +93,7 @@ class Prefixes:
 
     @property
     def event(self) -> Pure:
-        """What one report costs the person who gives it."""
+        """The privacy loss of one report, for the person who gives it."""
         return Pure(self.epsilon, Neighbours.REPLACE)
 
     def release(self, values: object, source: Source | None = None) -> Integers:

@@ -56,7 +56,7 @@ class Shuffled:
         return float(self._epsilon(probability(delta, "delta"))) * (1 + 2**-50)
 
     def event(self, delta: object) -> Approximate:
-        """What the shuffled reports cost each person: epsilon-DP but for delta."""
+        """The privacy loss of the shuffled reports, for each person: epsilon-DP but for delta."""
         chance = probability(delta, "delta")
         return Approximate(Pure(self._epsilon(chance), Neighbours.REPLACE), chance)
 

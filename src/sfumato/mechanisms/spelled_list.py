@@ -70,7 +70,7 @@ class SpelledList:
 
     @property
     def event(self) -> Composed:
-        """What a release costs."""
+        """The event of a release."""
         return Composed((Repeated(BoundedRange(self.epsilon, self.noise.neighbours), self.chosen), self.core))
 
     @property

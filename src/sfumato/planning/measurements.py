@@ -37,7 +37,7 @@ class Measurement:
     side: int | None = None
     """How far one row moves it; None where it is not moved row by row, and its noise is its own."""
     bound: ContributionBound | None = None
-    """How what one person adds is bounded further; `sensitivity` is that at its last threshold."""
+    """A further bound on each person's contribution; `sensitivity` is that at its last threshold."""
 
     @property
     def candidates(self) -> ContributionBound | None:

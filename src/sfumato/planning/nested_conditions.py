@@ -112,7 +112,7 @@ def _node(one: Measurement, need: MeasurementSet) -> _Node | None:
 
 
 def _value_in(argument: Scalar) -> Scalar | None:
-    """Return what a CASE is where its only condition is true, if it is 0 or NULL otherwise; None for anything else."""
+    """Return the value of a CASE whose only condition is true, if it is 0 or NULL otherwise; None for anything else."""
     if argument.operator is not Operator.CASE or len(argument.arguments) != _ONE_BRANCH:
         return None
     _, then, otherwise = argument.arguments

@@ -143,7 +143,7 @@ def best_null_counts(ways: Sequence[Plan], apart: Plan, cap: PrivacyLoss) -> int
 
 
 def _mean_ratio(plan: Plan, apart: Plan, before: Fraction, cap: PrivacyLoss) -> Fraction | None:
-    """Return how many times the variance is what it is apart, in the mean of all columns; None where it is no less."""
+    """Return the mean ratio of the columns' variances to those apart; None where it is no less."""
     found = _ratios(plan, apart)
     if max(found) > _MAX_VARIANCE_RATIO:
         return None

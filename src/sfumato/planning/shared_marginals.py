@@ -169,7 +169,7 @@ def common_tables(needs: Sequence[MeasurementSet], *, large: bool = False) -> tu
 
 
 def _without_averages(table: ContingencyTable, needs: Sequence[MeasurementSet]) -> ContingencyTable | None:
-    """Return a large table without what averages are made of, or None where nothing is left to combine.
+    """Return a large table without the parts of averages, or None where nothing is left to combine.
 
     The interval of an average needs the joint law of its two numbers, which those of a large table do not have.
     """

@@ -34,7 +34,7 @@ class Asked:
 
     @property
     def fixed(self) -> tuple[bool, bool]:
-        """What decides it for a query that is asked alone."""
+        """The part that decides it for a query that is asked alone."""
         return self.margins_before_data, self.within
 
 

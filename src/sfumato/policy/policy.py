@@ -325,7 +325,7 @@ class Analyst:
     epsilon: Fraction
     delta: Fraction
     price: str | None = None
-    """What a question costs that names no price: a share such as "1%", or an epsilon. It promises nothing."""
+    """The price of a question that names none: a share such as "1%", or an epsilon. It promises nothing."""
     roles: tuple[str, ...] = ()
     """Names of the roles that say what the analyst may use; without one, everything."""
     every: Period | None = None
@@ -381,7 +381,7 @@ class CsvFormat:
     null: tuple[str, ...] = ()
     """Texts that mean that there is no value, unquoted; an empty field always does."""
     thousands: str = ""
-    """What stands between groups of three digits; empty where nothing does."""
+    """The separator of groups of three digits; empty where there is none."""
     symbols: tuple[str, ...] = ()
     """Signs and words beside a number that are not read, such as % and €."""
     true: tuple[str, ...] = ()

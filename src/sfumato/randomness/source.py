@@ -32,7 +32,7 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """What a receipt calls this source."""
+        """The name of this source in a receipt."""
 
     def read(self, count: int) -> bytes:
         """Return exactly `count` independent uniform bytes, or raise."""

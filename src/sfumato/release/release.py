@@ -104,7 +104,7 @@ class Release:
 
     @property
     def loss(self) -> PrivacyLoss:
-        """What the release cost."""
+        """The privacy loss of the release."""
         return self.receipt.loss
 
     @property

@@ -210,7 +210,7 @@ class Nullable:
     """A column in which NULL is a value, with the last cell for its own."""
 
     present: Choices | Continuum | Stepped
-    """What the column can hold otherwise."""
+    """The other values that the column can hold."""
 
     @property
     def name(self) -> str:

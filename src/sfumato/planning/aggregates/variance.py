@@ -14,7 +14,7 @@ from sfumato.query.functions import DEVIATIONS, SAMPLES
 
 
 class Divisor(Enum):
-    """What a sum of products of deviations is divided by."""
+    """The divisor of a sum of products of deviations."""
 
     ROWS = auto()
     OTHERS = auto()

@@ -83,7 +83,7 @@ class TruncationStatistic:
     parts: tuple[str, ...]
     """The columns of the table of losses that are its entries."""
     max_contribution: int
-    """What a person can have at most under the policy: rows, or steps of a sum."""
+    """The most that a person can have under the policy: rows, or steps of a sum."""
     tail: bool = True
     """Whether a person can lose more than that."""
 

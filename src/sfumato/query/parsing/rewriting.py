@@ -330,7 +330,7 @@ def _may_join(outer: exp.Column, member: exp.Column, inner: exp.Select, scope: e
 
 
 def _tables_of_from(select: exp.Select, catalog: Catalog) -> dict[str, Table | None]:
-    """Return the tables of FROM by what they are called there; None for what is not a table of the policy."""
+    """Return the tables of FROM by their names there; None for one that is not a table of the policy."""
     origin = select.args.get("from_")
     sources = [origin.this] if origin is not None else []
     sources += [join.this for join in select.args.get("joins") or []]

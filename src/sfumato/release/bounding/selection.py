@@ -159,7 +159,7 @@ def _above(parts: Floats) -> Floats:
 
 
 def has_tail_correction(group: GroupPlan, one: PlannedMeasurement, plan: Plan) -> bool:
-    """Whether what people have above the bound is estimated and added: to counts and sums of the units that are cut.
+    """Whether a tail correction is estimated and added: to counts and sums of the units that are cut.
 
     Margins of one table are made to agree as they were measured.
     """

@@ -37,7 +37,7 @@ class Grant:
     since: str
     """When it was granted, in UTC."""
     label: str = DEFAULT_LABEL
-    """What its user calls it, such as `laptop`."""
+    """The name that its user gave it, such as `laptop`."""
     person: str = ""
     """Who it is where an account has several people, as the owner's has; empty for an analyst."""
     expires: float | None = None

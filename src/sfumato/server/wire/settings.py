@@ -106,7 +106,7 @@ def known_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """What holds for the session, and what holds until the end of the transaction."""
+    """The values for the session, and those until the end of the transaction."""
 
     session: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     local: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

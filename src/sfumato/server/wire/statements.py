@@ -119,7 +119,7 @@ class DiscardTemporary:
 
 @dataclass(frozen=True, slots=True)
 class EmptyStatement:
-    """What needs nothing to be done: there is nothing to unlisten, or no statement at all."""
+    """A statement that needs no action: there is nothing to unlisten, or no statement at all."""
 
     tag: str
 

@@ -207,7 +207,7 @@ def as_row(relation: CatalogRelation, values: Mapping[str, Any]) -> CatalogRow:
 
 
 _DEFAULTS = {oids.BOOL: False, oids.OID: 0, oids.INT2: 0, oids.INT4: 0, oids.INT8: 0, oids.REGPROC: 0, oids.CHAR: ""}
-"""What a row of pg_catalog has where nothing is said; a view of information_schema has NULL."""
+"""Default values of a row of pg_catalog; a view of information_schema has NULL."""
 
 
 _Rows = list[dict[str, Any]]
