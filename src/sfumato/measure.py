@@ -105,7 +105,7 @@ class Measurable:
     sql: str
     rows: PrivateRows
     identity: str = field(repr=False)
-    """What the text means, with the policy digest of its tables."""
+    """The meaning of the text, with the policy digest of its tables."""
     engine: Engine = field(repr=False, compare=False)
     """The snapshot that is measured, also if another one takes its place meanwhile."""
 
@@ -159,7 +159,7 @@ class MeasurementRequest:
     event: Event
     loss: PrivacyLoss
     earlier: tuple[Event, ...] = ()
-    """The events that older versions declared for the same: what they stored is returned, free."""
+    """The events that older versions declared for the same. Their stored releases are returned, free."""
 
 
 @dataclass(frozen=True, slots=True)

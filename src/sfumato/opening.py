@@ -56,7 +56,7 @@ def _open_rehearsal(policy: Policy, analyst: str | None, progress: Progress) -> 
 def open_without_charge(
     policy: PolicyFile, *, analyst: str | None = None, progress: Progress | None = None, confirm: str | None = None
 ) -> Database:
-    """Open the same, and charge nothing: truncation losses that nobody measured wait for the next `open`."""
+    """Open the same, and charge nothing: truncation losses not yet measured wait for the next `open`."""
     return _open_dataset(policy, analyst, progress, confirm, measure=False)
 
 
@@ -103,7 +103,7 @@ def _open_dataset(
 
 
 def _with_truncation(database: Database) -> Database:
-    """Measure truncation losses that nobody measured: a process may have ended after it took the snapshot."""
+    """Measure truncation losses not yet measured: a process may have ended after it took the snapshot."""
     try:
         database.measure_truncation()
     except BaseException:

@@ -186,7 +186,7 @@ class AnalysedQuery:
     query: Query
     private: PrivateQuery
     key: Hashable = field(default=None, compare=False, repr=False)
-    """What it is remembered by; None where it is not."""
+    """The key under which it is remembered; None where it is not."""
     bytes: int = field(default=0, compare=False, repr=False)
     """The bytes of everything in it."""
 
@@ -202,9 +202,9 @@ class AnalysedQuery:
 
 
 class QueryPreparer:
-    """What questions of one account are prepared with.
+    """Prepares the questions of one account.
 
-    A question that was read is remembered as long as the snapshot answers: what becomes of a text depends on policy and
+    A question that was read is remembered as long as the snapshot answers: the result for a text depends on policy and
     catalog alone, and neither changes under it. Its plans are functions of text, policy and price target, and are
     remembered, too. Nothing of the ledger or of people's rows is. Nothing is shared with another account, so that the
     time of reading does not depend on what others asked. Bytes are limited for each account, and for all together.
@@ -315,7 +315,7 @@ class QueryPreparer:
     def prepare_workload(
         self, read: Sequence[AnalysedQuery], price: RequestedPrice, key: str | None, engine: Engine
     ) -> Prepared:
-        """Prepare several questions that are charged as one; what reads public tables alone is asked by itself."""
+        """Prepare several questions that are charged as one. One that reads public tables alone is asked alone."""
         for at, analysed in enumerate(read, 1):
             if analysed.query.options.epsilon is not None or analysed.query.options.delta is not None:
                 raise BadParameter(

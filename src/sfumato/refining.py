@@ -218,8 +218,8 @@ def _scales(plan: Plan) -> dict[tuple[str, str], Fraction] | None:
 def publish_refined(plan: Plan, aggregates: Aggregates, refinement: Refinement, source: Source) -> NoisyResult:
     """Draw smaller noise given the earlier one.
 
-    Theorem: what is returned has the law of a fresh release of the plan, and the earlier release is it with independent
-    noise on top.  Proof: proofs/refinement.md
+    Theorem: the result has the law of a fresh release of the plan, and the earlier release is it with independent noise
+    on top.  Proof: proofs/refinement.md
     """
     groups = []
     for group, exact, earlier in zip(plan.groups, aggregates.groups, refinement.noisy.groups, strict=True):

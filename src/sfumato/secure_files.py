@@ -1,4 +1,4 @@
-"""Files that only their owner may read: they appear whole or not at all, and are locked as long as somebody lives.
+"""Files that only their owner may read: they appear whole or not at all, and are locked while a process uses them.
 
 The operating system lets go of a lock when its process ends, however it ends.
 """
@@ -83,7 +83,8 @@ def sync_folder(folder: Path) -> None:
 def locked(path: Path, wait: bool) -> Iterator[bool]:
     """Hold the lock that lets one process build, and say whether we have it; the system lets go of it if we die.
 
-    Who does not wait is told so. A lock that somebody removed meanwhile locks nothing: then it is taken again.
+    Without `wait`, the lock of another process yields False. A lock whose file was removed meanwhile locks nothing:
+    then it is taken again.
     """
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -101,7 +102,7 @@ def locked(path: Path, wait: bool) -> Iterator[bool]:
 
 
 class SharedFileLock:
-    """A copy that somebody uses: as long as this exists, nobody removes its file. A forked process uses it too."""
+    """A copy in use: as long as this exists, its file is not removed. A forked process uses it too."""
 
     __slots__ = ("_descriptor",)
 
@@ -128,7 +129,7 @@ class SharedFileLock:
 
 
 def remove_unused(path: Path) -> None:
-    """Remove a copy unless somebody uses it."""
+    """Remove a copy unless it is in use."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -143,7 +144,7 @@ def remove_unused(path: Path) -> None:
 
 
 class FileLock:
-    """One lock for whoever writes, and one mark per charge that is being answered.
+    """One lock for the writer, and one mark per charge that is being answered.
 
     Both belong to this object, not to the process: two ledgers opened in one process exclude each other too.
     """
@@ -154,7 +155,7 @@ class FileLock:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Wait until nobody else writes, and hold that."""
+        """Wait until no other holder writes, then hold the lock."""
         flock(self._descriptor, LOCK_EX)
         try:
             yield
@@ -162,7 +163,7 @@ class FileLock:
             flock(self._descriptor, LOCK_UN)
 
     def mark(self, place: int) -> bool:
-        """Mark a place; False where somebody else has marked it."""
+        """Mark a place; False where another holder has marked it."""
         try:
             fcntl(self._descriptor, F_OFD_SETLK, _one_byte(F_WRLCK, place))
         except (BlockingIOError, PermissionError):
@@ -170,7 +171,7 @@ class FileLock:
         return True
 
     def is_marked(self, place: int) -> bool:
-        """Tell whether somebody else has marked a place. It takes no mark, so two who ask do not see each other."""
+        """Tell whether another holder has marked a place. It takes no mark, so two who ask do not see each other."""
         found = fcntl(self._descriptor, F_OFD_GETLK, _one_byte(F_WRLCK, place))
         return int(unpack_from("h", found)[0]) != int(F_UNLCK)
 

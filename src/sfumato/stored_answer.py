@@ -1,4 +1,4 @@
-"""What the ledger stores of an answer, and how the same answer is made again from it. Nothing is charged or read."""
+"""The stored part of an answer, and how the same answer is made again from it. Nothing is charged or read."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -117,7 +117,7 @@ class ViewFinder:
                     continue
                 entry = self.ledger.settled(receipt, account)
                 for view in () if entry is None else self._of_entry(group, flow(), words, entry, engine):
-                    if view.receipt not in refined:  # what was made more exact is no independent number
+                    if view.receipt not in refined:  # a release that was refined is no independent number
                         yield view
                         given += 1
                     refined.add(view.refines)
@@ -293,7 +293,7 @@ def combine_again(asked: Prepared, noisy: NoisyResult, receipts: Sequence[str], 
 
 
 def unmeasured(plan: Plan) -> NoisyResult:
-    """Return the cells of a plan as if nothing were in them: what margins are computed from before data is read."""
+    """Return the cells of a plan as if they were empty: margins are computed from them before data is read."""
     return NoisyResult(tuple(map(_empty, plan.groups)), 0)
 
 

@@ -1,4 +1,4 @@
-"""What the command line runs: a survey of made-up people, as text and as a picture."""
+"""The survey of the command line: a survey of made-up people, as text and as a picture."""
 
 from pathlib import Path
 

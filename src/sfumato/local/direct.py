@@ -43,7 +43,7 @@ class DirectResponse(OracleFrame, Coded):
 
     @property
     def event(self) -> RandomizedResponse:
-        """What one report costs the person who gives it."""
+        """The privacy loss of one report, for the person who gives it."""
         return RandomizedResponse(self.epsilon, self.categories, Neighbours.REPLACE)
 
     @property

@@ -46,7 +46,7 @@ class Memo:
 
     @property
     def event(self) -> Repeated:
-        """What all epochs together cost each person."""
+        """The privacy loss of all epochs together, for each person."""
         return Repeated(self.mechanism.event, self.epochs)
 
     def release(self, values: object, epoch: int, source: Source | None = None) -> npt.NDArray[Any]:

@@ -48,7 +48,7 @@ class HadamardResponse(OracleFrame, Coded):
 
     @property
     def event(self) -> Pure:
-        """What one report costs the person who gives it."""
+        """The privacy loss of one report, for the person who gives it."""
         return Pure(self.epsilon, Neighbours.REPLACE)
 
     @property

@@ -100,7 +100,7 @@ class MeanFrame:
 
     @property
     def event(self) -> Pure:
-        """What one report costs the person who gives it."""
+        """The privacy loss of one report, for the person who gives it."""
         return Pure(self.epsilon, Neighbours.REPLACE)
 
     def checked(self: Mean, reports: object) -> Integers:

@@ -45,7 +45,7 @@ class Oracle(Protocol):
 
     @property
     def epsilon(self) -> Fraction:
-        """What one report costs the person who gives it."""
+        """The privacy loss of one report, for the person who gives it."""
 
     @property
     def categories(self) -> int:
@@ -57,7 +57,7 @@ class Oracle(Protocol):
 
     @property
     def event(self) -> Event:
-        """What one report costs, as an event."""
+        """The event of one report."""
 
     @property
     def report_bits(self) -> int:
@@ -133,7 +133,7 @@ class Wired:
 
 
 class OracleFrame(Wired):
-    """What every oracle does alike, given its rates and its support counts. It holds no data of its own."""
+    """Common part of all oracles, given its rates and its support counts. It holds no data of its own."""
 
     __slots__ = ()
 
@@ -186,7 +186,7 @@ class _Coded(Protocol):
 
 
 class Coded:
-    """What oracles do alike whose report is one integer, from the first of `codes` to below the second."""
+    """Common part of oracles whose report is one integer, from the first of `codes` to below the second."""
 
     __slots__ = ()
 

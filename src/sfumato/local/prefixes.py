@@ -93,7 +93,7 @@ class Prefixes:
 
     @property
     def event(self) -> Pure:
-        """What one report costs the person who gives it."""
+        """The privacy loss of one report, for the person who gives it."""
         return Pure(self.epsilon, Neighbours.REPLACE)
 
     def release(self, values: object, source: Source | None = None) -> Integers:
@@ -216,7 +216,7 @@ class Plan:
         """Return how likely each prefix is among the `kept` best of the candidates."""
         if candidates <= kept:
             return np.ones(len(held))
-        # in each bucket of a public hash there lie so many other candidates, which look alike
+        # each bucket of a public hash holds this many other candidates, which look alike
         twins = 0.0 if self.prefixes.listed(level) else candidates / self.prefixes.buckets
         deviations, nobody = self._deviation(level, held), float(self._deviation(level, np.zeros(1))[0])
 

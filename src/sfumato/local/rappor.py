@@ -81,7 +81,7 @@ class Rappor:
 
     @property
     def event(self) -> Pure:
-        """What one memo costs its person, for ever."""
+        """The privacy loss of one memo, for its person, for ever."""
         return Pure(self.epsilon_forever, Neighbours.REPLACE)
 
     @property

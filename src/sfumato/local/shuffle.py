@@ -28,7 +28,7 @@ _MAX_EPSILON = 64
 class Shuffled:
     """One report of each of n people, all by the same ε₀-DP randomiser, in a uniformly random order.
 
-    Theorem: what comes out is (ε, δ)-DP under replace for δ = delta_after(ε), at most that of the clone pair, if a
+    Theorem: the output is (ε, δ)-DP under replace for δ = delta_after(ε), at most that of the clone pair, if a
     trusted party draws the order and no report carries an identity, a time or a version.  [Feldman, McMillan,
     Talwar 2021]  Proof: proofs/shuffled_reports.md
 
@@ -56,7 +56,7 @@ class Shuffled:
         return float(self._epsilon(probability(delta, "delta"))) * (1 + 2**-50)
 
     def event(self, delta: object) -> Approximate:
-        """What the shuffled reports cost each person: epsilon-DP but for delta."""
+        """The privacy loss of the shuffled reports, for each person: epsilon-DP but for delta."""
         chance = probability(delta, "delta")
         return Approximate(Pure(self._epsilon(chance), Neighbours.REPLACE), chance)
 

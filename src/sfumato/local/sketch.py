@@ -65,7 +65,7 @@ class Sketch(Protocol):
 
 
 class SketchFrame(Wired):
-    """What both sketches do alike. It holds no data of its own."""
+    """Common part of both sketches. It holds no data of its own."""
 
     __slots__ = ()
 
@@ -129,7 +129,7 @@ class CountMeanSketch(SketchFrame):
 
     @property
     def event(self) -> Pure:
-        """What one report costs the person who gives it."""
+        """The privacy loss of one report, for the person who gives it."""
         return Pure(self.epsilon, Neighbours.REPLACE)
 
     @property
@@ -247,7 +247,7 @@ class HadamardSketch(SketchFrame, Coded):
 
     @property
     def event(self) -> Pure:
-        """What one report costs the person who gives it."""
+        """The privacy loss of one report, for the person who gives it."""
         return Pure(self.epsilon, Neighbours.REPLACE)
 
     @property

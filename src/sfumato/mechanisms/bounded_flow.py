@@ -33,7 +33,7 @@ MAX_BOUND = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class FlowTotal:
-    """What was released: a bound on each person's share, and the noisy total of shares within it."""
+    """A release: a bound on each person's share, and the noisy total of shares within it."""
 
     bound: int
     doubled_total: int
@@ -89,7 +89,7 @@ class BoundedFlow:
 
     @property
     def _part(self) -> Fraction:
-        """What one cell costs."""
+        """The epsilon of one cell."""
         return self.epsilon / self.cells
 
     def noise(self, bound: int) -> Laplace:
@@ -142,7 +142,7 @@ class BoundedFlow:
     def missing(self, bound: int, confidence: Fraction) -> int:
         """Return an upper bound, at this confidence, of what larger bounds would add to the total.
 
-        It is 0 where the last bound was selected, or nobody has more than `most`. Proof: proofs/two_owners.md, (7)
+        It is 0 where the last bound was selected, or no person has more than `most`. Proof: proofs/two_owners.md, (7)
         """
         last = self.bounds[-1]
         if bound == last:
@@ -164,7 +164,7 @@ class BoundedFlow:
 
     @property
     def _cost_per_bound(self) -> Fraction:
-        """What a bound costs by its noise, for each unit of it."""
+        """The cost of a bound by its noise, for each unit of it."""
         return _EVIDENCE_SCALES / (self._selection.rate * _SCORE_STEPS)
 
     @property

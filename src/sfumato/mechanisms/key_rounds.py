@@ -51,7 +51,7 @@ class KeyRounds:
 
     @property
     def neighbours(self) -> Neighbours:
-        """What neighbouring databases are."""
+        """The neighbour relation."""
         return self.rounds[0].neighbours
 
     @property

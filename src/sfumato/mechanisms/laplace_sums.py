@@ -13,7 +13,7 @@ _HALVINGS = 60
 
 @remembered(256)
 def margin_of_sum(scale: Fraction, count: int, confidence: Fraction) -> int:
-    """Return how far the sum of so many integer Laplace noises of a scale reaches, at a level: floats, for a quote.
+    """Return how far the sum of `count` integer Laplace noises of a scale reaches, at a level: floats, for a quote.
 
     >>> margin_of_sum(Fraction(100), 1, Fraction(95, 100)), margin_of_sum(Fraction(100), 2, Fraction(95, 100))
     (303, 416)
@@ -23,7 +23,7 @@ def margin_of_sum(scale: Fraction, count: int, confidence: Fraction) -> int:
 
 @lru_cache(maxsize=64)
 def _reach(count: int, confidence: Fraction) -> float:
-    """Return how far the sum of so many real Laplace noises of scale 1 reaches."""
+    """Return how far the sum of `count` real Laplace noises of scale 1 reaches."""
     tail = float(1 - confidence) / _TAIL_DIVISOR
     low, high = 0.0, 64.0 * count
     for _ in range(_HALVINGS):
@@ -53,7 +53,7 @@ def margin_of_two(one: Fraction, other: Fraction, confidence: Fraction) -> int:
 
 
 def _tail(distance: float, count: int) -> float:
-    """Return how often the sum of so many real Laplace noises of scale 1 lies beyond a distance, on either side."""
+    """Return how often the sum of `count` real Laplace noises of scale 1 lies beyond a distance, on either side."""
     found = 0.0
     for power in range(count):
         order = count - 1 - power

@@ -72,7 +72,7 @@ class MaxNormPart:
 
     @property
     def scale(self) -> Fraction:
-        """What its noise is measured in: its side, times how often one unit moves it, over epsilon."""
+        """The unit of its noise: its side, times how often one unit moves it, over epsilon."""
         return self.joint.sides[self.place] * self.joint.sensitivity / self.joint.epsilon
 
     @property

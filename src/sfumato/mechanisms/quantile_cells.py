@@ -26,7 +26,7 @@ from sfumato.randomness.source import Source, read_exactly
 WORDS_PER_CELL = 6
 """A word for the stretch, two for the place in it, one for the distance, two for which of equal distances."""
 _PORTION_VALUES = 1 << 15
-"""So many values are looked at together: their arrays stay in the processor's cache."""
+"""This many values are processed together: their arrays stay in the processor's cache."""
 _MAX_INT64_TERM = 1 << 60
 _ROUNDING_TERMS = 16
 """More operations than follow a sum, each of which rounds once."""

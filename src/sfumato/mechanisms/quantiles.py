@@ -1,7 +1,7 @@
 """Several quantiles of one column at once, each with ends that hold it: the exponential mechanism, split by split.
 
 The middle level is chosen first, on all values; the levels below it on the values below the choice, those above it on
-the values above: nobody's values are in two parts, so that a round of choices costs as much as one [KSS22]. A value
+the values above. No person's values are in two parts, so a round of choices costs as much as one [KSS22]. A value
 that many share is split between the parts at a fraction that is chosen with it. Of four levels and more, noisy counts
 of a few parts of the range say first where to look. Afterwards the answers get ends, at
 distances that are chosen together. A single level on a short range is chosen together with its ends, and on a shorter

@@ -25,7 +25,7 @@ from sfumato.mechanisms.parameters import read_parameters
 from sfumato.randomness.source import Source, read_exactly
 
 MAX_UNITS_FOR_CERTAINTY = 2048
-"""Maximum number of units from which on a key is sure to appear: the table has so many probabilities."""
+"""Maximum number of units from which on a key is sure to appear: the table has this many probabilities."""
 BITS = 128
 """Binary digits of a keep probability."""
 _UNIT_NUMERATOR = 1 << BITS

@@ -1,8 +1,8 @@
 """The commonest texts of an unknown set without any delta: a choice among all texts that could be spelled.
 
 Every text of letters of a public alphabet is a candidate, whether anybody has it or not. A text is spelled letter by
-letter, so short ones weigh more than long ones. Only texts that somebody has need to be listed; all others together
-are one weight, and a choice that falls on them spells a text that nobody has.
+letter, so short ones weigh more than long ones. Only texts that some person has need to be listed. All others together
+are one weight, and a choice that falls on them spells a text that no person has.
 """
 
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ class SpelledList:
 
     @property
     def rate(self) -> Fraction:
-        """What a number of people is multiplied by; a person who comes moves all of them the same way."""
+        """The factor of a number of people. A person who comes moves all of them the same way."""
         return rate_of(self.epsilon, 1, self.noise.neighbours is Neighbours.ADD_REMOVE)
 
     @property
@@ -70,7 +70,7 @@ class SpelledList:
 
     @property
     def event(self) -> Composed:
-        """What a release costs."""
+        """The event of a release."""
         return Composed((Repeated(BoundedRange(self.epsilon, self.noise.neighbours), self.chosen), self.core))
 
     @property
@@ -84,7 +84,7 @@ class SpelledList:
         people = {text: int(n) for text, n in zip(texts, key_counts(values), strict=True) if n and self.spells(text)}
         found = self._choose_texts(people, source)
         noisy = self.noise.release(np.array([people.get(text, 0) for text in found], dtype=np.int64), source)
-        least = self.counted.threshold  # what is below is left out: that is post-processing
+        least = self.counted.threshold  # smaller numbers are left out: that is post-processing
         return sorted((text, int(number)) for text, number in zip(found, noisy, strict=True) if number >= least)
 
     def spells(self, text: str) -> bool:

@@ -181,7 +181,7 @@ def least_rate(sides: tuple[int, ...], part: int, reach: int) -> Fraction:
     >>> MaxNormLaw((1, 100), least_rate((1, 100), 0, 41)).margin(0, CONFIDENCE)
     41
     """
-    high = Decimal(sides[part]) / (reach + 1)  # a scale of so many steps
+    high = Decimal(sides[part]) / (reach + 1)  # a scale of reach + 1 steps
     while not MaxNormLaw(sides, Fraction(high)).covers(part, reach, CONFIDENCE):
         high = _ROUGH.multiply(high, Decimal(2))
     low = high / 2
@@ -340,7 +340,7 @@ def _nearest(
     delta: Fraction,
     cap: PrivacyLoss,
 ) -> str:
-    """Tell which margins the cap buys, if all of them are made wider alike; what is named is affordable itself."""
+    """Tell which margins the cap buys, if all of them are made wider alike. Margins named are affordable."""
     if not cap.epsilon:
         return "Nothing is left to spend: ask the owner to raise the budget."
 

@@ -170,7 +170,7 @@ def _by_renyi_loss(
 def _charged_laplace(
     needs: tuple[MeasurementSet, ...], units: int, order: int, delta: Fraction, shared: Shared = ()
 ) -> Noise | None:
-    """Return Laplace noise, or noise that measurements share, of so many units at an order."""
+    """Return Laplace noise, or noise that measurements share, of a number of units at an order."""
     keys = [need for need in needs if need.key_sensitivity is not None]
     parts = shares(laplace_weights(needs, shared), LAPLACE_ROOT)
 
@@ -198,7 +198,7 @@ def _laplace_event(part: tuple[Measurement, ...], epsilon: Fraction) -> Event:
 def _charged_gaussian(
     needs: tuple[MeasurementSet, ...], units: int, order: int, delta: Fraction, for_keys: Fraction
 ) -> Noise | None:
-    """Return Gaussian noise of so many units at an order; keys are selected for their part of them.
+    """Return Gaussian noise of a number of units at an order; keys are selected for their part of them.
 
     The price that is quoted for it holds at the query's delta, of which keys use at most half.
     """

@@ -39,7 +39,7 @@ def shares(weights: Sequence[Fraction], root: int) -> tuple[Fraction, ...]:
 def laplace_weights(needs: tuple[MeasurementSet, ...], shared: Shared = ()) -> tuple[Fraction, ...]:
     """Return the weight of every part: first the selections of keys, each as an output of its own, then all noise.
 
-    What shares its noise is one part (`parts_of`).
+    Measurements that share their noise are one part (`parts_of`).
     """
     keys = tuple(
         _laplace_weight(need.key_sensitivity, Fraction(1)) for need in needs if need.key_sensitivity is not None

@@ -16,7 +16,7 @@ from sfumato.planning.measurements import Measurement, MeasurementSet
 from sfumato.query.functions import Aggregation
 
 MAX_VECTOR_CANDIDATES = 64
-"""Conditions of so many measurements of a group are compared."""
+"""Maximum number of measurements of a group whose conditions are compared."""
 _COMPARED = frozenset({Kind.INTEGER, Kind.TEXT, Kind.BOOLEAN})
 _ORDERING = frozenset({Operator.LESS, Operator.AT_MOST})
 

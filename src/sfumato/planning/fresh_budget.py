@@ -26,7 +26,7 @@ def used_of_fresh(event: Event, cap: PrivacyLoss) -> Fraction | None:
 
 
 def is_clearly_less(one: Event | None, other: Event | None, times: Fraction, cap: PrivacyLoss) -> bool | None:
-    """Tell whether an event uses less of a fresh budget than so many times another; None where that needs digits."""
+    """Tell whether an event uses less of a fresh budget than `times` times another; None where that needs digits."""
     shares = _estimate(one, cap), _estimate(other, cap)
     if None in shares or not times:
         return None

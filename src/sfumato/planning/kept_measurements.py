@@ -64,7 +64,7 @@ def _over_group(
         return None
     kept_names = dict(zip(known.quantities, known.columns, strict=True))
     if len(kept_names) < len(known.quantities) or not set(own.quantities) <= set(kept_names):
-        return None  # what is measured twice is not told apart here
+        return None  # two measurements of one quantity are not told apart here
     names = {kept_names[quantity]: name for quantity, name in zip(own.quantities, own.columns, strict=True)}
     if kept.selecting_measurement is not None and names.get(kept.selecting_measurement) != plan.selecting_measurement:
         return None

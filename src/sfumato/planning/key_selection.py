@@ -1,6 +1,6 @@
 """Which cells of a group are shown, and by what: two plans are compared by how much they err and what they show.
 
-One measures every cell, and selects keys that nobody declared for a price of its own. The other chooses the largest
+One measures every cell, and selects undeclared keys for a price of its own. The other chooses the largest
 cells (`planning/top_lists.py`), or lets a noisy number of rows, or a sum, that is shown anyway select the keys.
 Proof: proofs/top_list.md, proofs/counted_keys.md
 """

@@ -34,7 +34,7 @@ _MAX_MARGINS_OF_STARTS = 200
 """Beyond this number of margins, the even split is the only start."""
 _MIXING_STEPS = 21
 _MAX_PREFERRED_MARGINS = 3
-"""So many of the largest margins are tried as the one that gets most."""
+"""Number of the largest margins that are tried as the one that gets most."""
 
 _Vector = npt.NDArray[np.float64]
 
@@ -44,7 +44,7 @@ def weight_marginals(
 ) -> tuple[MeasurementSet, ...]:
     """Return the needs with importances by which margins of one table have the least sum of squared errors.
 
-    So prices were split up to version 0.12; what was answered then is found by it.
+    So prices were split up to version 0.12. Answers of that time are found by it.
     Errors of a share s are taken to be proportional to 1/s², as those of Laplace noise are. The importances are the
     slopes of the error there, so that what they say of other noise is never too little.
     """

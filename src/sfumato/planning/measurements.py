@@ -37,7 +37,7 @@ class Measurement:
     side: int | None = None
     """How far one row moves it; None where it is not moved row by row, and its noise is its own."""
     bound: ContributionBound | None = None
-    """How what one person adds is bounded further; `sensitivity` is that at its last threshold."""
+    """A further bound on each person's contribution; `sensitivity` is that at its last threshold."""
 
     @property
     def candidates(self) -> ContributionBound | None:
@@ -57,7 +57,7 @@ class TopK:
 class MeasurementSet:
     """What one group needs: `keys` is how far one person moves them where they must be selected, else None.
 
-    With `top` only the largest cells are chosen and measured, and the sensitivities are those of so many cells.
+    With `top` only the largest cells are chosen and measured, and the sensitivities are those of that many cells.
     """
 
     group: Group
@@ -107,7 +107,7 @@ class MeasurementSet:
 
 
 def _of_choices(chosen: int, neighbours: Neighbours) -> Sensitivity:
-    """Return the vector whose noise, at the price of so many choices, varies about as the Gumbel noise of each.
+    """Return the vector whose noise, at the price of `chosen` choices, varies about as the Gumbel noise of each.
 
     At ε/chosen for each, π²/6 · (chosen · m/ε)² stands against 2 · l1²/ε²; at ρ/chosen = ε²/8 for each in zCDP,
     π²/6 · m² · chosen/8ρ stands against l2²/2ρ; m is 2 under replace.
@@ -164,7 +164,7 @@ def longest_spelled(group: Group) -> int:
 
 
 def limit_to_top_k(need: MeasurementSet, top: TopK, neighbours: Neighbours) -> MeasurementSet:
-    """Return the needs of the largest cells alone: one person moves no more than so many of them."""
+    """Return the needs of the largest cells alone: one person moves no more than `top.chosen` of them."""
     contribution = need.group.contribution
     fewer = replace(contribution, groups=min(contribution.groups, top.chosen))
     return replace(

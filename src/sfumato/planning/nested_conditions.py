@@ -37,11 +37,11 @@ from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 
 _MAX_MARGIN_RATIO = Fraction(103, 100)
-"""A margin may be so many times as long as without steps, where all errors together are smaller."""
+"""A margin may be up to this many times as long as without steps, where all errors together are smaller."""
 _MAX_SCALE_RATIO = Fraction(11, 10)
 """Laplace noises whose scales differ by less are told as if all had the largest."""
 _ONE_BRANCH = 3
-"""A CASE of one branch has so many arguments: condition, value, and otherwise."""
+"""Number of arguments of a CASE of one branch: condition, value, and otherwise."""
 _Base = tuple[Aggregation, tuple[Scalar, ...]]
 
 
@@ -112,7 +112,7 @@ def _node(one: Measurement, need: MeasurementSet) -> _Node | None:
 
 
 def _value_in(argument: Scalar) -> Scalar | None:
-    """Return what a CASE is where its only condition is true, if it is 0 or NULL otherwise; None for anything else."""
+    """Return the value of a CASE whose only condition is true, if it is 0 or NULL otherwise; None for anything else."""
     if argument.operator is not Operator.CASE or len(argument.arguments) != _ONE_BRANCH:
         return None
     _, then, otherwise = argument.arguments

@@ -150,7 +150,7 @@ def laplace_noise(
 ) -> Noise:
     """Return Laplace noise where each part, in the order of `laplace_weights`, costs its own epsilon.
 
-    What shares its noise is one part. Only the selection of keys uses delta; several of them share it.
+    Measurements that share their noise are one part. Only the selection of keys uses delta; several of them share it.
     """
     keys, noise = _parted(needs, epsilons)
     mechanisms: dict[tuple[str, str], Mechanism] = {}
@@ -347,7 +347,7 @@ def _concentrated_noise(
 
 
 def choices_epsilon(chosen: int, rho: Fraction) -> Fraction:
-    """Return chosen · ε with chosen · ε²/8 <= rho, rounded down: what so many choices of a top list cost."""
+    """Return chosen · ε with chosen · ε²/8 <= rho, rounded down: what `chosen` choices of a top list cost."""
     squared, fine = 8 * rho * chosen, _ROUNDING_STEPS  # (chosen · ε)²
     while squared * fine**2 < _ROUNDING_STEPS**2:  # of 12 digits, however small it is: nothing costs 0
         fine *= _ROUNDING_STEPS
@@ -453,7 +453,7 @@ def _shrunk_gaussian(one: Measurement, variance: Fraction, factor: Fraction) -> 
 
 
 def noise_event(mechanism: Laplace | Gaussian, moved: Sensitivity, levelled: bool = False) -> Event:
-    """Return what a measurement costs: where no cell moves by more than 1, it is so many releases of one count.
+    """Return what a measurement costs: where no cell moves by more than 1, that of `moved.l1` releases of one count.
 
     That has the same pure loss and a smaller Rényi loss. Proof: proofs/laplace.md, Vectors. At a level that is chosen,
     noise has the same pure loss as at any other, and that is what is known of it (proofs/chosen_caps.md).

@@ -25,7 +25,7 @@ from sfumato.query.functions import Aggregation
 _AVERAGE_WEIGHT = Fraction(4, 9)
 """An average alone divides its price between a sum and a count, and errs by 9/4 of what the sum would alone."""
 _MAX_VARIANCE_RATIO = Fraction(106, 100)
-"""No column may have so many times the variance that it has without null counts."""
+"""No column may have more than this many times the variance that it has without null counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def best_null_counts(ways: Sequence[Plan], apart: Plan, cap: PrivacyLoss) -> int
 
 
 def _mean_ratio(plan: Plan, apart: Plan, before: Fraction, cap: PrivacyLoss) -> Fraction | None:
-    """Return how many times the variance is what it is apart, in the mean of all columns; None where it is no less."""
+    """Return the mean ratio of the columns' variances to those apart; None where it is no less."""
     found = _ratios(plan, apart)
     if max(found) > _MAX_VARIANCE_RATIO:
         return None

@@ -26,7 +26,7 @@ def with_outside_cells(groups: Sequence[Group]) -> tuple[Group, ...]:
 
     Values outside a key's bounds have one, and NULL has one, so that the cells add up to all rows.
 
-    What is measured is a function of the groups alone: a limit, or anything else above the noise, changes nothing.
+    The measurements are a function of the groups alone: a limit, or anything else above the noise, changes nothing.
     """
     if len(groups) != 1 or not adds_up_by_cells(groups[0]):
         return tuple(groups)

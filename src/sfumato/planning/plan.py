@@ -48,7 +48,7 @@ class PlannedMeasurement:
     sensitivity: Sensitivity
     mechanism: Laplace | Gaussian | MaxNormPart
     bound: ContributionBound | None = None
-    """How what one person adds is bounded further; the noise above is that of its last threshold."""
+    """A further bound on each person's contribution; the noise above is that of its last threshold."""
     selected: int | None = None
     """The index of the threshold that was selected; then the noise above is that of this threshold."""
 

@@ -171,7 +171,7 @@ def make_preferred_plan(private: PrivateQuery, wish: PriceTarget, known: KnownNe
     if wish.epsilon is None or wish.within or wish.share is not None or wish.split or wish.weights or private.first:
         return None
     if any(isinstance(node, LimitNode) for node in nodes(private.outcome)) or has_large_table(private.groups):
-        return None  # what cuts off groups may list those of other cells, which are measured first then
+        return None  # a node that cuts off groups may list those of other cells, which are measured first then
     asked = Asked(wish.margins_before_data, False, (), (private.outcome,))
     way = known_needs(private, asked, known).ways_of(0)[0]
     if way.choices or way.steps is not None or any(need.keys is not None for need in way.usual.every):
@@ -301,7 +301,7 @@ def _plans_with(private: PrivateQuery, split: Needs, ways: Ways, wish: PriceTarg
 def _better_noise(
     private: PrivateQuery, needs: tuple[MeasurementSet, ...], others: tuple[MeasurementSet, ...], wish: PriceTarget
 ) -> tuple[Noise, ...]:
-    """Return the noise of all cells, or first that of the other needs where it is better; what is refused is not.
+    """Return the noise of all cells, or first that of the other needs where it is better. A refused one is left out.
 
     The noise of all cells stays in the last place: an answer that was given with it before is still found.
     """

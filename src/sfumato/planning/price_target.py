@@ -15,7 +15,7 @@ from sfumato.planning.planner import PriceTarget
 
 @dataclass(frozen=True, slots=True)
 class StoredPlanKey:
-    """What is known of the plan of an answer that was given before: its event, and of which account it was a share."""
+    """A known plan of an earlier answer: its event, and the account of which it was a share."""
 
     event: Event
     account: Filter | None

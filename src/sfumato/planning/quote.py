@@ -221,7 +221,7 @@ def _bias(
         source = shown_unchanged(origin, derived)
         one = None if source is None else derived[source]
         if source is not None and one is not None and one.plain is not None:
-            if (source[0], one.plain) in selected:  # what lies above the bound is added: proofs/chosen_caps.md, 4
+            if (source[0], one.plain) in selected:  # the amount above the bound is added: proofs/chosen_caps.md, 4
                 later.append(name)
                 continue
             # a row that is missing is missing in one step: proofs/disjoint_conditions.md, 4

@@ -1,4 +1,4 @@
-"""Keys that nobody declared, selected under Rényi losses where that shows smaller groups for the same price.
+"""Undeclared keys, selected under Rényi losses where that shows smaller groups for the same price.
 
 A selection that splits its epsilon over the keys of a person needs groups that grow with their number. Under Rényi
 losses they grow with its root. Where people may have more keys than they are counted in, keys are selected in rounds:
@@ -28,7 +28,7 @@ _MIN_EPSILON, _MAX_EPSILON = Fraction(1, 1000), Fraction(100)
 ROUND_SHARES = (Fraction(1, 10), Fraction(9, 10))
 """The parts of loss and delta of the rounds: a small part finds the common keys, and the rest the others."""
 MIN_ROWS_PER_KEY = 2
-"""Rounds are planned where a person may have so many rows for each key that counts: then there may be other keys."""
+"""Rounds are planned where a person may have this many rows or more per key that counts: there may be other keys."""
 _ROUND_KINDS = frozenset({Kind.INTEGER, Kind.TEXT})
 """Kinds of keys that a statement leaves out by their values."""
 
@@ -53,7 +53,7 @@ def _in_rounds(noise: Noise | None) -> Noise | None:
 def _with_rounds(group: GroupPlan) -> GroupPlan:
     """Return the group with its selection in rounds, where people may have other keys, and keys are all it shows.
 
-    What is measured of a cell is of the rows that a person is counted with, in the keys that were drawn first.
+    A cell is measured over the rows that a person is counted with, in the keys that were drawn first.
     """
     selection, most = group.selection, group.group.contribution
     if not isinstance(selection, RenyiSelection) or group.all_outputs or not most.bound_groups:

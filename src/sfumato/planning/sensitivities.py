@@ -123,7 +123,7 @@ def of_matched_values(
 def of_sum(contribution: Contribution, cells: int | None, low: int, high: int, neighbours: Neighbours) -> Sensitivity:
     """SUM of integers in [low, high], all of them or the different ones (§4).
 
-    A sum of zeros is nobody's secret; it gets the noise of a sum that moves by 1, so that nothing depends on it.
+    A sum of zeros is no person's secret; it gets the noise of a sum that moves by 1, so that nothing depends on it.
 
     >>> of_sum(Contribution(2, 2, False, False), None, -1, 1, Neighbours.REPLACE)
     Sensitivity(l1=4, l2_squared=16, linf=4, neighbours=<Neighbours.REPLACE: 'replace'>)

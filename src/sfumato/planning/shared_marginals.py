@@ -1,4 +1,4 @@
-"""Groups that count the same rows by different keys are margins of one table: what each says of it is used for all.
+"""Groups that count the same rows by different keys are margins of one table. What one says is used for all.
 
 Totals then agree with what they are totals of, and every bar is shorter. Proof: proofs/one_table.md
 """
@@ -169,7 +169,7 @@ def common_tables(needs: Sequence[MeasurementSet], *, large: bool = False) -> tu
 
 
 def _without_averages(table: ContingencyTable, needs: Sequence[MeasurementSet]) -> ContingencyTable | None:
-    """Return a large table without what averages are made of, or None where nothing is left to combine.
+    """Return a large table without the parts of averages, or None where nothing is left to combine.
 
     The interval of an average needs the joint law of its two numbers, which those of a large table do not have.
     """
@@ -190,7 +190,7 @@ def _without_averages(table: ContingencyTable, needs: Sequence[MeasurementSet]) 
 def adds_up_by_cells(group: Group) -> bool:
     """Whether each row is in exactly one cell or in the rest, nothing was cut by cells, and all that is asked adds up.
 
-    What is different in each of two keys is not different in the rest that holds both: DISTINCT has no rest.
+    Values that are distinct in each of two keys need not be distinct in the rest that holds both: DISTINCT has no rest.
     """
     free = not group.contribution.bound_rows and not group.contribution.bound_groups
     scalars = [key.scalar for key in group.keys]

@@ -38,7 +38,7 @@ _MEASURED_AGGREGATES = frozenset(
     {Aggregation.COUNT, Aggregation.SUM, Aggregation.HISTOGRAM, Aggregation.MODE}
     | {Aggregation.QUANTILES, Aggregation.QUANTILES_ALONE}
 )
-"""What is proved to move no further in the chosen cells than in so many fixed ones."""
+"""Aggregates proved to move no further in the chosen cells than in as many fixed ones."""
 
 
 def with_top_lists(

@@ -20,7 +20,7 @@ from sfumato.query.functions import Aggregation
 MAX_TRIED_QUANTITIES = 200
 """Maximum number of quantities that are tried to add up to another."""
 TOKEN_CHARS = 24
-"""Length of a digest inside a signature: what is found by it is compared again in full."""
+"""Length of a digest inside a signature. A match by it is compared again in full."""
 
 Terms = Mapping[str, int]
 """A measured quantity as a sum of plain sums and counts, each with its factor, by their tokens."""

@@ -34,7 +34,7 @@ class Asked:
 
     @property
     def fixed(self) -> tuple[bool, bool]:
-        """What decides it for a query that is asked alone."""
+        """The part that decides it for a query that is asked alone."""
         return self.margins_before_data, self.within
 
 
@@ -157,7 +157,7 @@ def _way(
     large: bool,
 ) -> Ways:
     tables = common_tables(needs, large=large)
-    if not asked.margins_before_data:  # a stream cuts nobody off over all its periods
+    if not asked.margins_before_data:  # a stream cuts no person off over all its periods
         needs = with_total_bounds(needs, tables, private.neighbours)
     weights = dict(asked.weights)
     needs = _with_weights(needs, weights)

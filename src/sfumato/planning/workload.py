@@ -1,4 +1,4 @@
-"""Several questions as one: what they share is measured once, all of it is one event, and each has its own outcome.
+"""Several questions as one: shared parts are measured once, all of it is one event, and each has its own outcome.
 
 Proof: proofs/one_table.md, (5)
 """

@@ -35,7 +35,7 @@ _SHARE_PARTS = 1000
 _DIGITS = 4
 """Significant digits of the price that is found."""
 _MAX_PRICE_RATIO = Fraction(1005, 1000)
-"""A price is found when one that is so many times smaller does not reach the margins."""
+"""A price is found when one that is this many times smaller does not reach the margins."""
 _MAX_PLANS = 30
 """Maximum number of plans that are made to find the price of one split."""
 _LAPLACE_REACH, _GAUSSIAN_REACH = 2.147, 1.978
@@ -94,7 +94,7 @@ def cheapest_split(
 ) -> tuple[Fraction, Split]:
     """Return nearly the least price at which all margins are reached, and its split.
 
-    What no margin names may err as much as the widest margin that is named, in units of what one person can do.
+    Numbers without a named margin may err as much as the widest margin named, in units of what one person can do.
     """
     start = planner(min(Fraction(1), cap.epsilon) or Fraction(1), ())
     reached = _steps(start, questions, targets)

@@ -3,7 +3,7 @@
 The text is itself a policy in TOML, without `source` and `ledger`. What belongs to it: the name, the neighbour
 relation, the budget and the analysts, every table and column with all that is promised of them; defaults written out,
 names folded, numbers reduced, everything without an order sorted. What does not: where the data and the ledger lie
-(moving a file promises nothing else; what is in it is the data version's matter), when it is read again, comments and
+(moving a file promises nothing else; its content is the data version's matter), when it is read again, comments and
 spellings.
 """
 

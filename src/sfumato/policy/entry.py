@@ -108,7 +108,7 @@ def check_name(entry: Entry, name: str, what: str) -> None:
 
 
 def text(entry: Entry, longest: int) -> str:
-    """Read text of at most `longest` characters that UTF-8 can write; what it says is the caller's to judge."""
+    """Read text of at most `longest` characters that UTF-8 can write. The caller checks its meaning."""
     value = entry.value
     if not isinstance(value, str):
         raise refuse(entry, f"is {quote_entry(value)}.", "This key takes text.", 'Write it in quotes: "…".')

@@ -174,14 +174,14 @@ class OwnerPair:
 
     owners: tuple[UnitColumn | UnitPath, UnitColumn | UnitPath]
     kinds: tuple[str, str] | None = None
-    """What people of each kind are called; None where both owners are of the same kind."""
+    """The name of each kind of people; None where both owners are of the same kind."""
 
     @property
     def distinguishes_kinds(self) -> bool:
         """Whether owners of two kinds that have the same id are two people.
 
         Where a path finds one of them they are one: the table that it leads to tells people apart by their id alone, so
-        whoever leaves it leaves here under both kinds.  Proof: proofs/two_owners.md, (9)
+        a person who leaves it leaves here under both kinds.  Proof: proofs/two_owners.md, (9)
         """
         return self.kinds is not None and not any(isinstance(owner, UnitPath) for owner in self.owners)
 
@@ -325,7 +325,7 @@ class Analyst:
     epsilon: Fraction
     delta: Fraction
     price: str | None = None
-    """What a question costs that names no price: a share such as "1%", or an epsilon. It promises nothing."""
+    """The price of a question that names none: a share such as "1%", or an epsilon. It promises nothing."""
     roles: tuple[str, ...] = ()
     """Names of the roles that say what the analyst may use; without one, everything."""
     every: Period | None = None
@@ -351,7 +351,7 @@ class Location:
     path: Path | None = field(repr=False)
     """The absolute path of a file or folder; None where the target is not one."""
     frames: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
-    """The frames that were handed over as the source, by table: what they hold when a snapshot is taken counts."""
+    """The frames that were handed over as the source, by table. Their content at the time of a snapshot counts."""
     policy_file: Path | None = field(default=None, repr=False, compare=False)
     """The file of the policy, for what belongs to a ledger on a server and is kept in files; None without one."""
 
@@ -381,7 +381,7 @@ class CsvFormat:
     null: tuple[str, ...] = ()
     """Texts that mean that there is no value, unquoted; an empty field always does."""
     thousands: str = ""
-    """What stands between groups of three digits; empty where nothing does."""
+    """The separator of groups of three digits; empty where there is none."""
     symbols: tuple[str, ...] = ()
     """Signs and words beside a number that are not read, such as % and €."""
     true: tuple[str, ...] = ()

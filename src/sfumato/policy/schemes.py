@@ -30,7 +30,7 @@ class Scheme:
     is_url: bool = False
     """Whether a location is a URL. Otherwise it is a path, which may be relative to the policy file."""
     names: str = ""
-    """A regular expression: what fully matches it is a name and no path. Empty where every location is a path."""
+    """A regular expression. A location that fully matches it is a name and no path. Empty where each one is a path."""
     aliases: tuple[str, ...] = ()
     """Other spellings that are read as this scheme."""
     mistaken: tuple[str, ...] = ()

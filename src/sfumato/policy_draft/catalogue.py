@@ -31,7 +31,7 @@ class CatalogueSource:
 
     @property
     def target(self) -> str:
-        """What stands after the scheme in the policy: without a password."""
+        """The text after the scheme in the policy, without a password."""
         without, _ = _without_password(self.location.target)
         return without.removeprefix(f"{self.location.scheme}:")
 

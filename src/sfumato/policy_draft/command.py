@@ -18,7 +18,7 @@ from sfumato.policy_draft.unused_options import inference_without_effect, refuse
 from sfumato.policy_draft.writing import notices, purchase_words
 
 
-class InterviewAborted(Exception):  # noqa: N818  (nothing went wrong: whoever answers had enough)
+class InterviewAborted(Exception):  # noqa: N818  (nothing went wrong: the owner had enough)
     """The owner stopped answering."""
 
 

@@ -53,7 +53,7 @@ def write_policy(draft: Draft, data: Path | str, output: Path, *, keep: bool = F
 
     A path is written relative to the policy; a text stands after the scheme as it is.
 
-    Answers of an interview are never lost: what is wrong with them is then reported after writing the file.
+    Answers of an interview are never lost: their errors are then reported after writing the file.
     """
     name = output.stem
     source = data if isinstance(data, str) else os.path.relpath(data.absolute(), output.absolute().parent)

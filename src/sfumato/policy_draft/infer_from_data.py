@@ -1,6 +1,6 @@
 """Bounds, keys and rows per person taken from the data itself: only where the owner says `--look`, and at their risk.
 
-What is written down here is not differentially private. A greatest value is one person's; so everything is rounded
+These values are not differentially private. A greatest value is one person's; so everything is rounded
 outwards and rare keys are left out, which blurs that and does not mend it.
 """
 

@@ -100,7 +100,7 @@ def _with(tables: tuple[DraftTable, ...], schema: SourceSchema, units: dict[str,
 def _ask_unit(
     table: DraftTable, choices: list[str], units: dict[str, Unit], schema: SourceSchema, ask: Ask, say: Say
 ) -> DraftTable:
-    """Ask whom a table protects; what names propose is taken by Enter, and `public` is typed."""
+    """Ask whom a table protects. Enter accepts the proposal made from names; `public` is typed."""
     known = _schema_table(schema, table)
     names = ", ".join(column.name for column in table.columns[:8])
     say("")

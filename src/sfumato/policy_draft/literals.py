@@ -1,4 +1,4 @@
-"""Values that a person typed, as TOML writes them: what does not read as the column's type is refused."""
+"""Values that a person typed, as TOML writes them. A value that does not read as the column's type is refused."""
 
 import json
 import re

@@ -1,7 +1,7 @@
 """The canonical text of a query: the same question spelled otherwise gives the same text.
 
 Aliases, case, comments, brackets, WITH clauses and the place of join conditions are gone when a query has been
-parsed. Here the operands of what is certainly commutative are put in order. Nothing else is equated: two questions
+parsed. Here the operands of certainly commutative functions are put in order. Nothing else is equated: two questions
 with one text always have the same answer, two with different texts may still have it.
 """
 

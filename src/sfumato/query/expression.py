@@ -87,7 +87,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """The argument as another type; what cannot be converted is NULL."""
+    """The argument as another type; a value that cannot be converted is NULL."""
 
     argument: "Expression"
     type: Type

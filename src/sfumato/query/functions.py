@@ -225,7 +225,7 @@ class Aggregation(StrEnum):
     QUANTILES = "quantiles"  # so are these two: with ends, and without
     QUANTILES_ALONE = "quantiles_alone"
     CROSS_UNIT_COUNT = "meetings"  # how many rows of different people meet: is measured, too
-    BOUNDED_FLOW = "flow"  # the largest total of rows with two owners in which nobody's share is above a bound
+    BOUNDED_FLOW = "flow"  # the largest total of rows with two owners in which no person's share is above a bound
     MATCHED = "matched"  # and COUNT(DISTINCT …) by matching, whose parameters are the limits
 
 

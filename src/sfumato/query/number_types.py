@@ -1,7 +1,7 @@
 """PostgreSQL's types of numbers: which of integer, bigint, numeric and double precision an expression has.
 
 The algebra computes with exact integers and decimals. These types decide two things above it: whether `/` of two
-integers truncates, and what a client is told of a column. A table's integer is a bigint, its decimal a double.
+integers truncates, and the type of a column that a client gets. A table's integer is a bigint, its decimal a double.
 """
 
 from sfumato.query.expression import Call, Case, Cast, Expression, Literal

@@ -12,7 +12,7 @@ Change = Callable[[str, Any], Any]
 def rebuild_fields(thing: Any, change: Change) -> Any:
     """Return a record or tuple with its parts changed, one step deep; whatever else it is, it has no parts.
 
-    What records are not compared by stays as it is: the place in a text.
+    A field that records are not compared by stays as it is: the place in a text.
     """
     if type(thing) is tuple:
         parts = tuple([change("", part) for part in thing])

@@ -211,7 +211,7 @@ def truth(argument: Expression, place: SourceSpan) -> Expression:
 
 
 def cast(argument: Expression, type: Type, place: SourceSpan) -> Expression:
-    """Return an explicit cast; what is spelled out is converted at once."""
+    """Return an explicit cast; a literal is converted at once."""
     if argument.type is type:
         return argument
     if isinstance(argument, Literal):

@@ -1,4 +1,4 @@
-"""Window functions: what they are called, and which rows around a row they look at."""
+"""Window functions: their names, and the rows around a row that they read."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

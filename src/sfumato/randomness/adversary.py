@@ -1,7 +1,7 @@
 """The worst that a source of biased bits can do, exactly: over all Santha–Vazirani sources of one bias  [SV86].
 
 The coins are a point u = 0.b1 b2 b3 … of [0, 1), found bit by bit. Before each bit an opponent who knows all earlier
-ones chooses which half gets the probability (1 + gamma) / 2. What the opponent wants is a value for each place of
+ones chooses which half gets the probability (1 + gamma) / 2. The opponent's gain is a value for each place of
 [0, 1); the best they can do at a node of the tree is
 
     V(node) = (1 + gamma) / 2 · max(V(left), V(right)) + (1 - gamma) / 2 · min(V(left), V(right)),

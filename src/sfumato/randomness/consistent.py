@@ -158,7 +158,7 @@ def _calibrate(epsilon: Fraction, gamma: Fraction) -> Consistent:
     found: Consistent | None = None
     for fine in range(max(1, int(log(4 / float(epsilon), 2))), _MAX_HALF_LIFE_EXPONENT + 1):
         candidates = list(_candidates(fine))
-        if found is None:  # where the loss is too large in any case, nobody needs to know the error
+        if found is None:  # where the loss is too large in any case, the error is not needed
             candidates = [candidate for candidate in candidates if not _surely_too_much(candidate, epsilon, gamma)]
         candidates.sort(key=lambda candidate: _error_per_reach(candidate, gamma))
         if found is not None:

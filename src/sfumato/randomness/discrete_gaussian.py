@@ -28,7 +28,7 @@ from sfumato.randomness.uniform import Integers, fair_signs, uniform_bits
 _TABLE_SIGMA = 32  # below this σ the table holds every |z|
 _TABLE_TAIL = 56  # the table ends where less than 2^-56 is left
 _PASS_SAMPLES = 1 << 15
-_SPARE_CANDIDATES = 1 << 14  # candidates: P[fewer than a quarter of so many are kept] < e^-16384
+_SPARE_CANDIDATES = 1 << 14  # candidates: P[fewer than a quarter of this many are kept] < e^-16384
 _PRECISION_DOUBLINGS = 8
 _FILTER_ERROR = 2.0**-40  # what a float64 exp may be wrong by, with room: see proofs/discrete_gaussian.md
 

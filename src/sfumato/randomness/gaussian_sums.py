@@ -74,7 +74,7 @@ def central_sum(sigma_squared: Fraction, reach: int | None, bits: int) -> Betwee
 
 def part_sum(sigma_squared: Fraction, reach: int, bits: int) -> Between:
     """Enclose Σ_{|z| <= reach} e^(-z² / 2σ²) * 2**bits, to within a few units."""
-    # the expansion is asymptotic: it has only so many bits
+    # the expansion is asymptotic: it has a limited number of bits
     if sigma_squared < _MIN_EXPANSION_VARIANCE or 2 * bits > sigma_squared:
         return central_sum(sigma_squared, reach, bits)
     end = Fraction(2 * reach + 1, 2)
@@ -88,7 +88,7 @@ def part_sum(sigma_squared: Fraction, reach: int, bits: int) -> Between:
 def _integral(end: Fraction, sigma_squared: Fraction, bits: int) -> Between:
     """Enclose ∫_{-end}^{end} e^(-u² / 2σ²) du * 2**bits by its alternating power series."""
     ratio = end * end / (2 * sigma_squared)
-    # the largest term is below e^ratio <= 2^(1.5·ratio): so many leading bits cancel
+    # the largest term is below e^ratio <= 2^(1.5·ratio): up to 1.5·ratio leading bits cancel
     guard = bits + 32 + ceil(3 * ratio / 2) + ceil(end).bit_length()
     step_low, step_high = scaled_floor(ratio, guard), scaled_ceiling(ratio, guard)
     term_low = term_high = 1 << guard  # encloses ratio^n / n!

@@ -130,7 +130,7 @@ def _guide_cells(
     starts[1:] = -(-high[:-1] >> _SECOND_WORD_BITS)
     ends = np.maximum(low >> _SECOND_WORD_BITS, starts)
     if tail:
-        ends[-1] = starts[-1]  # so that whoever looks up a decided cell need not look for the tail
+        ends[-1] = starts[-1]  # so that the look-up of a decided cell need not check for the tail
     counts = np.empty(2 * len(low), dtype=np.int64)
     counts[::2] = ends - starts
     counts[1:-1:2] = starts[1:] - ends[:-1]

@@ -262,7 +262,7 @@ def _near_margin(law: MaxNormLaw, part: int, confidence: Fraction) -> int:
         if tried and gap != behind:
             slope = Fraction(gap - behind) / (here - before)
         before, behind, here = here, gap, max(0, here - round(Fraction(gap) / slope))
-        # what is left after a step of a nearly straight line is about its square, in units of the noise
+        # the error after a step of a nearly straight line is about its square, in units of the noise
         if (here - before) ** 2 < _NEGLIGIBLE_STEP * unit or abs(gap) < _ROOT_ERROR:
             break
     return here

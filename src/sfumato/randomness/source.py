@@ -32,7 +32,7 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """What a receipt calls this source."""
+        """The name of this source in a receipt."""
 
     def read(self, count: int) -> bytes:
         """Return exactly `count` independent uniform bytes, or raise."""
@@ -178,7 +178,7 @@ class _Keystream:
             self._refill()
         start = _BUFFER_BYTES - self._left
         taken = bytes(memoryview(self._buffer)[start : start + count])
-        self._buffer[start : start + count] = bytes(count)  # what was handed out is not kept
+        self._buffer[start : start + count] = bytes(count)  # bytes handed out are not kept
         self._left -= count
         return taken
 

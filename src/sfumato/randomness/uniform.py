@@ -14,7 +14,7 @@ from sfumato.randomness.source import Source, broken_source, read_exactly
 
 Integers = npt.NDArray[Any]
 """int64 where every possible value fits, else Python integers."""
-_SPARE_WORDS = 1 << 17  # more than half of the words are kept; P[fewer than a quarter of so many] < e^-16384
+_SPARE_WORDS = 1 << 17  # more than half of the words are kept; P[fewer than a quarter of this many] < e^-16384
 
 
 @dataclass(frozen=True, slots=True)

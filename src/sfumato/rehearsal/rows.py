@@ -206,7 +206,7 @@ def _from_steps(column: Column, step: int) -> Any:
 
 
 def _nth_value(column: Column, place: int) -> Any:
-    """Return a value of a column without bounds; those of different places differ where the column has so many."""
+    """Return a value of a column without bounds; those of different places differ where the column has that many."""
     if isinstance(column.values, tuple) and column.values:
         return _stored_value(column, column.values[place % len(column.values)])
     if column.grid is not None:

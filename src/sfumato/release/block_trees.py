@@ -21,7 +21,7 @@ Entries = tuple[Indices, Indices, Floats]
 JointMoments = dict[tuple[int, int], Floats]
 """Cumulants of two sums in each row, by how often each of the two counts."""
 _MAX_CELLS_AT_ONCE = 2_000_000
-"""So many cells of sums are projected at once."""
+"""Number of cells of sums that are projected at once."""
 MAX_PROJECTED_CELLS = 20_000_000
 """Maximum number of cells that the variances of sums over several cells are computed with."""
 

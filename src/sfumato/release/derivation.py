@@ -1,4 +1,4 @@
-"""A plan over kept measurements: what an answer is computed from that is free, or combined with a fresh measurement."""
+"""A plan over kept measurements, for an answer that is free, or combined with a fresh measurement."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

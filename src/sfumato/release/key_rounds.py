@@ -1,6 +1,6 @@
 """Keys that are selected in rounds: each round counts people in keys that no round before it has found.
 
-Between two rounds stand released keys alone. What a statement leaves out is a function of them.
+Between two rounds stand released keys alone. The keys that a statement leaves out are a function of them.
 Proof: proofs/key_rounds.md
 """
 
@@ -20,7 +20,7 @@ from sfumato.release.noisy import NoisyGroup, NoisyResult
 ReleasedKeys = Sequence[tuple[KeyValue, ...]]
 
 MAX_LEFT_OUT_CHARS = 250_000
-"""A statement leaves out so many keys as have this many characters together; others are counted again."""
+"""Maximum number of characters of all keys that a statement leaves out; other keys are counted again."""
 _CHARS_PER_KEY = 24
 """Characters that a statement needs for a key beside its text, and more than an integer has."""
 _MAX_INTEGER = 1 << 62

@@ -1,4 +1,4 @@
-"""Notes that are found when somebody first reads them: the margin of a note may take longer than the whole answer."""
+"""Notes that are found when they are first read: the margin of a note may take longer than the whole answer."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field

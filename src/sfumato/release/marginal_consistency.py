@@ -30,7 +30,7 @@ Axes = frozenset[int]
 Name = tuple[str, str]
 
 _CLEARLY = 2.5
-"""So many deviations above 0 a rest has to lie to be taken for something."""
+"""A rest has to lie more than this many deviations above 0 to be taken for something."""
 _NO_NOISE = 1e-150
 """Noise whose variance is smaller than floats can tell is 0; this much is divided by instead."""
 

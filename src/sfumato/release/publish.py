@@ -85,7 +85,7 @@ def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> N
 def _spelled(
     selection: SpelledList, counted: str, exact: GroupAggregates, source: Source
 ) -> tuple[GroupAggregates, list[int], tuple[int, ...]]:
-    """Return the cells with those that nobody has and that were spelled, where the shown are, and their numbers."""
+    """Return the cells with those that no person has and that were spelled, where the shown are, and their numbers."""
     texts = [str(key) for (key,) in exact.keys]
     shown = selection.release(texts, exact.columns[counted], source)
     known = {text: index for index, text in enumerate(texts)}
@@ -141,7 +141,7 @@ def _released(plan: GroupPlan, exact: GroupAggregates, source: Source) -> tuple[
 
 
 def _bits(plan: Plan, groups: tuple[NoisyGroup, ...], source: Source) -> int:
-    """Return how many bits noise of this shape took in a second draw, which nobody sees.
+    """Return how many bits noise of this shape took in a second draw, which is never shown.
 
     The bits of the noise itself are not told: a sample far out takes more of them, so their number says something
     of the noise; and a selection of keys takes some for each key that the data holds.
@@ -162,7 +162,7 @@ def _bits(plan: Plan, groups: tuple[NoisyGroup, ...], source: Source) -> int:
 
 
 def _selection_bits(selection: PlannedSelection, cells: int, source: Source) -> int:
-    """Return the bits of a selection in so many empty cells, from a few of them: all cells take alike."""
+    """Return the bits of a selection in `cells` empty cells, from a few of them: all cells take alike."""
     metered, tried = Metered(source), min(cells, _METERED_CELLS)
     cell_choice(selection).release(None, range(tried), metered)
     return -(-metered.bits * cells // max(tried, 1))

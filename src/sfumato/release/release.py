@@ -71,7 +71,7 @@ _PRINTED_ROWS = 40
 """Rows that are printed; `rows()` returns all of them."""
 
 _TIDY_DIGITS, _MAX_FLOAT_ERROR, _MAX_ZERO_ERROR = 12, 2e-14, 1e-13
-"""Ends of intervals have so many digits where they differ by no more than this part, or amount, from what they are."""
+"""Ends of intervals are rounded to this many digits where that changes them by no more than this part, or amount."""
 
 Ranges = Sequence[Sequence[IntervalEnds | None] | None]
 """For each column the ends of every value; None for a column that has no noise, or is no number."""
@@ -104,7 +104,7 @@ class Release:
 
     @property
     def loss(self) -> PrivacyLoss:
-        """What the release cost."""
+        """The privacy loss of the release."""
         return self.receipt.loss
 
     @property
@@ -130,8 +130,8 @@ class Release:
     def marks(self) -> list[dict[str, bool]]:
         """Return for each row which numbers are marked: without bounds and clipping, they may lie outside the interval.
 
-        What bounds and clipping remove is estimated by what was published of it. Where nothing was published, a number
-        is marked if they can have removed anything of it.
+        Amounts that bounds and clipping remove are estimated by the published truncation losses. Where none were
+        published, a number is marked if they can have removed anything of it.
         """
         marks = self._all_marks()
         names = [name for name, column in zip(self.columns, marks, strict=True) if column is not None]

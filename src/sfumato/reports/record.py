@@ -1,6 +1,6 @@
 """The deployment record: the fields of OpenDP's deployments registry, and a checklist after NIST SP 800-226.
 
-What follows from policy and ledger is filled in. What only the owner knows is a field that says FILL IN.
+Fields that follow from policy and ledger are filled in. Fields that only the owner knows say FILL IN.
 """
 
 import json

@@ -148,7 +148,7 @@ class SealedEngine:
             alone = sums.get(group.rows.tables[0])
             return None if alone is None else (lambda side, column, cells: alone.of(column, cells[0]))
         for layout in group.sides if group.joins else ():
-            cell_sums(self._vault, layout.name, (layout.counting_column(0),))  # what lies there is what was sealed
+            cell_sums(self._vault, layout.name, (layout.counting_column(0),))  # it must hold what was sealed
         joined = {
             join.layout.name: ask_store(
                 self._vault, partial(join.statement, self._vault), partial(join.decrypt_pair_sums, self._vault)

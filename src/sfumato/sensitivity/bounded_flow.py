@@ -1,4 +1,4 @@
-"""Totals of rows with two owners, in which nobody's share is more than a bound: a maximum flow.
+"""Totals of rows with two owners, in which no person's share is more than a bound: a maximum flow.
 
 Theorem: one person more or less, with all rows that they own or share, moves the total by at most the bound, for all
 data of the others.  Proof: proofs/two_owners.md, whose numbering is used below.
@@ -45,7 +45,7 @@ class OwnerPairs:
 
 
 def doubled_flow(pairs: OwnerPairs, bound: int) -> int:
-    """Return twice the largest total in which nobody's share is more than the bound; it is an integer (2, 3).
+    """Return twice the largest total in which no person's share is more than the bound; it is an integer (2, 3).
 
     >>> star = OwnerPairs(np.array([0, 0, 0]), np.array([1, 2, 3]), np.array([5, 5, 5]), True)
     >>> [doubled_flow(star, bound) for bound in (1, 4, 9, 20)]
@@ -55,7 +55,7 @@ def doubled_flow(pairs: OwnerPairs, bound: int) -> int:
     3
     """
     first, second = pairs.first, pairs.second
-    # (1) an amount beyond the bound is no use; one owner of both sides has it alone, as if shared with nobody else
+    # (1) an amount beyond the bound is no use; one owner of both sides has it alone, as if shared with no other person
     amounts = np.minimum(pairs.amounts, bound)
     ends = (first, second + (0 if pairs.same_kind else int(first.max(initial=-1)) + 1))
     alone = (first == second) if pairs.same_kind else np.zeros(len(first), dtype=bool)
@@ -63,7 +63,7 @@ def doubled_flow(pairs: OwnerPairs, bound: int) -> int:
     shares = np.zeros(people, dtype=np.int64)
     np.add.at(shares, ends[0], amounts)
     np.add.at(shares, ends[1][~alone], amounts[~alone])
-    # (4) whoever stays within the bound limits nothing
+    # (4) a person who stays within the bound limits nothing
     full = shares > bound
     both = full[ends[0]] & full[ends[1]] & ~alone
     neither = ~full[ends[0]] & ~full[ends[1]]

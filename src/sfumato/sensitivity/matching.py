@@ -25,7 +25,7 @@ def matched_values(people: Numbers, values: Numbers, own: Numbers, limits: Seque
     shared = int(np.count_nonzero(np.bincount(values)))
     few = _first_owners(people, values)
     served = _matched_by_greedy(people[few], values[few], np.maximum(limits[0] - own, 0))
-    if served == shared:  # within every limit, whoever else has them
+    if served == shared:  # within every limit, no matter who else has them
         return [shared] * len(limits)
     found: list[int] = []
     for limit in limits:

@@ -17,7 +17,7 @@ from sfumato.errors import AuditDamaged
 from sfumato.secure_files import locked
 
 NO_LINE = "0" * 64
-"""What the first line names as the hash of the line before it."""
+"""The hash that the first line names as that of the line before it."""
 _TAIL_BYTES = 1 << 16
 """More than the longest line."""
 

@@ -101,7 +101,7 @@ class RemoteDatabase:
     ) -> Release:
         """Return a private answer and charge it, or refuse: as `Database.ask` does.
 
-        What is lost on the way is asked for again under the same key, so that it is charged once.
+        A request or answer lost on the way is sent again under the same key, so that it is charged once.
         """
         question = _question(sql, epsilon, within, share, delta, parameters)
         headers = {"Idempotency-Key": _attempt(key)}

@@ -53,7 +53,7 @@ _OPERATOR = "\x00operator"
 _Question = tuple[str, str, bytes]
 """Account with its rights, snapshot, and a digest of policy, text and price: long texts fill no memory.
 
-A question that began under another policy is kept where nobody finds it: rights may have changed since."""
+A question that began under another policy is kept where no request finds it: rights may have changed since."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from sfumato.server.scram import ITERATIONS, Verifier, make_verifier, no_verifie
 OWNER = ""
 """The account of the dataset itself: its owner's."""
 MAX_GRANTS_PER_PERSON = 32
-"""Maximum number of named tokens of one analyst, or of one owner. Every log-in by password tries so many."""
+"""Maximum number of named tokens of one analyst, or of one owner. Every log-in by password tries this many."""
 MAX_LABEL_CHARS = 63
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_."
 _TOKEN_CHARS, _PASSWORD_CHARS = 43, 32
@@ -200,7 +200,7 @@ class Grants:
         return (*logins[:MAX_GRANTS_PER_PERSON], *[Login(fake, None)] * (MAX_GRANTS_PER_PERSON - len(logins)))
 
     def note_use(self, grant: Grant) -> None:
-        """Note that somebody came in by a grant."""
+        """Note that a grant was used to log in."""
         if grant.kind is GrantKind.TOKEN:
             self._uses[grant.id] = self._clock()
 
@@ -364,7 +364,7 @@ class Grants:
         with self._reading:
             version = self._store.version()
             if self._kept is None or version != self._seen:
-                self._kept = None  # nobody comes in by what was read before
+                self._kept = None  # what was read before lets no one in
                 self._kept = _by_key(self._store.read())
                 self._seen = version
             return self._kept

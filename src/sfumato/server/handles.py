@@ -49,7 +49,7 @@ class DatabaseHandles:
         if not account:
             return self.owner
         if self.owner.policy.analyst(account) is None:
-            raise NotGranted()  # the policy named it when the request began; who is in it now is not for its eyes
+            raise NotGranted()  # the policy named it when the request began; it may not learn who is in it now
         key = (account, roles)
         if key not in self._by_account:
             self._by_account[key] = self.owner.as_analyst(account, roles)

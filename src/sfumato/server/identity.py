@@ -1,8 +1,8 @@
 """OpenID Connect: signed tokens of the provider that the policy names, and the console's log-in by it.
 
 Nothing is fetched at start. The provider's addresses and keys are fetched when they are first needed, kept for an hour,
-and fetched again when a token names an unknown key, at most every ten seconds. A provider that is away lets nobody new
-in; keys that are known count on. Proof: proofs/access.md
+and fetched again when a token names an unknown key, at most every ten seconds. A provider that is away lets no new
+person in; keys that are known still count. Proof: proofs/access.md
 """
 
 import json
@@ -36,7 +36,7 @@ KEYS_SECONDS = 3600.0
 FETCH_SECONDS = 10.0
 """Between two looks for an unknown key."""
 FLOW_SECONDS = 600.0
-"""How long somebody may take to log in at the provider."""
+"""How long a person may take to log in at the provider."""
 _MAX_KNOWN_TOKENS = 1024
 _MAX_ROLES = 256
 """Roles of a token that are looked at."""
@@ -56,7 +56,7 @@ class IdentityError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody whom the provider vouches for."""
+    """A person whom the provider vouches for."""
 
     name: str
     expires: float
@@ -160,7 +160,7 @@ class IdentityProvider:
     def finish(self, state: str, code: str, redirect: str) -> Person:
         """Exchange the code of a log-in that has begun here or on a server with the same grants; return who it is.
 
-        A state counts once. It is noted when the provider has vouched for somebody, so that others fill no memory.
+        A state counts once. It is noted when the provider has vouched for a person, so that others fill no memory.
         """
         begun, _, seal = state.rpartition(".")
         began = begun.rpartition(".")[2]
@@ -241,7 +241,7 @@ class IdentityProvider:
                 except (JoseError, ValueError, TypeError):
                     continue
         self._keys, self._fetched = keys, now
-        self._known.clear()  # a key that was taken back vouches for nobody
+        self._known.clear()  # a key that was taken back vouches for no one
 
     def _endpoint(self, name: str) -> str:
         if self._document is None:

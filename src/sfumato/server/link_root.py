@@ -6,7 +6,7 @@ from urllib.parse import quote
 DATASETS_PATH = "/d/"
 """Path of the datasets of a server that has several."""
 ROOT_PATH: ContextVar[str] = ContextVar("ROOT_PATH", default="")
-"""What links of the page begin with; each request sets it for itself."""
+"""The beginning of the page's links; each request sets its own."""
 
 
 def dataset_path(name: str) -> str:

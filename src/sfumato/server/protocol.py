@@ -15,7 +15,7 @@ from sfumato.server.statuses import refusal_document
 
 _NOT_HTTP = BadRequest("This is not an HTTP request.", "It cannot be read.", "Send HTTP/1.1.")
 _REQUEST_LINE_BYTES, _FIELD_BYTES, _LAST_LINE_BYTES = len("  HTTP/1.1\r\n"), len(": \r\n"), len("\r\n")
-"""What a head has beside its method, target, names and values."""
+"""The bytes of a head beside its method, target, names and values."""
 
 
 @dataclass(frozen=True, slots=True)

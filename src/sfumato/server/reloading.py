@@ -42,7 +42,7 @@ class Reload:
     """What was said last of each file, so that it is said once."""
 
     async def run(self) -> None:
-        """Look at the files every two seconds, and at once when somebody wants it."""
+        """Check the files every two seconds, and at once on request."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(WATCH_SECONDS):

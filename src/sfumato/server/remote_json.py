@@ -44,7 +44,7 @@ def answer_document(release: Release, level: object = LEVEL) -> Document:
 class RemoteRanges:
     """The intervals of an answer that a server gave; those of other levels are fetched on demand.
 
-    What was fetched is pickled with the answer, and the connection is not.
+    Fetched intervals are pickled with the answer, and the connection is not.
     """
 
     columns: tuple[str, ...]

@@ -43,7 +43,7 @@ MAX_HISTORY_ENTRIES = 1000
 async def ask(request: Request) -> Response:
     """Answer a question and charge it, as JSON, CSV, Arrow or Parquet. Repeats of one Idempotency-Key are one charge.
 
-    What is wrong with the request is refused before the charge.
+    Invalid requests are refused before the charge.
     """
     caller = caller_of(request)
     require_json(request)

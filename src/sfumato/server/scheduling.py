@@ -101,7 +101,7 @@ class FairPool:
         action, future = task.pop()
         try:
             result = action()
-        except BaseException as error:  # it belongs to whoever waits for the future
+        except BaseException as error:  # it belongs to the caller that waits for the future
             self._give_back(account, loop)
             future.set_exception(error)
         else:

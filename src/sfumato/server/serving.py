@@ -85,7 +85,7 @@ class Listener:
 
 @contextmanager
 def open_sockets(place: ListeningPlace) -> Iterator[Listener]:
-    """Take the ports and read the certificate: what cannot work is refused before any data is opened."""
+    """Take the ports and read the certificate. Settings that cannot work are refused before any data is opened."""
     tls, proxies = _tls(place), read_proxies(place.trusted_proxies)
     copies = tuple(open_audit_copy(target) for target in place.audit_copies)
     public = None if place.public_url is None else read_public_url(place.public_url)

@@ -1,6 +1,6 @@
 """Console sessions: a random id in the browser's cookie, everything else in the store of the grants.
 
-The token itself is in no cookie. A session ends at log-out, when somebody ends it, when the grant that it began with is
+The token itself is in no cookie. A session ends at log-out, when a person ends it, when the grant that it began with is
 revoked, replaced or expires, when the `[identity]` that it began under has changed, after `session_idle_seconds`
 without a request, and after `session_seconds` in all. Servers that share their grants share sessions, too.
 """

@@ -114,7 +114,7 @@ def _context(certificate: Path, key: Path) -> ssl.SSLContext:
 
 
 def _no_password() -> str:
-    raise ValueError  # nobody is there to type one
+    raise ValueError  # no one is there to type one
 
 
 def _valid(path: Path) -> x509.Certificate:

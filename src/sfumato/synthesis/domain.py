@@ -210,7 +210,7 @@ class Nullable:
     """A column in which NULL is a value, with the last cell for its own."""
 
     present: Choices | Continuum | Stepped
-    """What the column can hold otherwise."""
+    """The other values that the column can hold."""
 
     @property
     def name(self) -> str:
@@ -221,7 +221,7 @@ class Nullable:
         return self.present.size + 1
 
     def codes(self, values: Sequence[object]) -> Codes:
-        """Return the cell of each value: None and NaN are NULL; what else was not declared is absent."""
+        """Return the cell of each value: None and NaN are NULL; other undeclared values are absent."""
         missing = np.array([_is_missing(value) for value in values], dtype=bool).reshape(len(values))
         return np.where(missing, self.present.size, self.present.codes(values))
 

@@ -20,7 +20,7 @@ from sfumato.synthesis.domain import Choices, Codes, ColumnDomain, Continuum, Fl
 OWNER = Field('"row"', '"row"', Facts(Type.INTEGER, Kind.UNIT, nullable=False))
 """Each row stands for itself. No question can spell this name."""
 _TYPES = {bool: Type.BOOLEAN, int: Type.INTEGER, date: Type.DATE, datetime: Type.TIMESTAMP, str: Type.TEXT}
-_CELL_PLACES = 5  # a cell of an interval has about so many decimal places of its own
+_CELL_PLACES = 5  # a cell of an interval has about this many decimal places of its own
 _MAX_STEP_DENOMINATOR = 10**6
 _MAX_POINTS = 400_000
 _POINTS_PER_COLUMN = 65

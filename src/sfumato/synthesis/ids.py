@@ -19,7 +19,7 @@ class IdColumn:
     text: bool = False
 
     def drawn(self, count: int) -> pa.Array:
-        """Return the ids of so many rows.
+        """Return the ids of `count` rows.
 
         >>> IdColumn("visit", text=True).drawn(2).to_pylist()
         ['synthetic-1', 'synthetic-2']

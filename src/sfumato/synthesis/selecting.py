@@ -2,8 +2,8 @@
 
 As in AIM [MMSM22], rounds begin with much noise, and cost four times as much from then on whenever a measurement says
 no more than its noise. So a large table gets many pairs, and a small one few with less noise, without the number of
-people being known. What rounds may spend together is fixed in advance. Estimates between rounds are sums of components
-in closed form [Fuentes et al., arXiv:2602.05674]. Proof: proofs/selected_marginals.md
+people being known. The most that rounds may spend together is fixed in advance. Estimates between rounds are sums of
+components in closed form [Fuentes et al., arXiv:2602.05674]. Proof: proofs/selected_marginals.md
 """
 
 from collections.abc import Callable, Sequence
@@ -88,7 +88,7 @@ class Selection:
     one_way: Fraction
     """The variance of the noise on single columns."""
     rho: Fraction
-    """What all rounds may spend together."""
+    """The most that all rounds may spend together."""
     rounds: int
     """The number of rounds, if all of them stay at the first price."""
     event: Event

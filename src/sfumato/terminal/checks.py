@@ -227,7 +227,7 @@ def _quote_margins(
     try:
         sql = f"SELECT {number} AS x FROM {source}"  # noqa: S608
         quote = make_quote(database.prepare(sql, None, RequestedPrice(query_epsilon)).plan)  # whatever is known already
-    except Refusal:  # what cannot be asked is no example
+    except Refusal:  # a refused question is no example
         return
     margin = quote.margins.get("x")
     if margin is not None:

@@ -78,7 +78,7 @@ def try_typical_questions(database: Database, epsilon: Fraction) -> list[TrialRe
     for sql in islice(typical_questions(database.policy), 4 * MAX_QUESTIONS):
         try:
             results.append(_judge(sql, trial_run(database, sql, str(epsilon), _TRIALS_PER_QUERY), epsilon))
-        except Refusal:  # what cannot be asked is no example
+        except Refusal:  # a refused question is no example
             continue
         if len(results) == MAX_QUESTIONS:
             break
@@ -115,7 +115,7 @@ def typical_questions(policy: Policy) -> Iterator[str]:
 def _of_table(table: Table) -> Iterator[str]:
     columns = [column for column in table.columns if not table.names_people(column.name)]
     keys = [quoted(column.name) for column in columns if _is_key(column)][:3]
-    summed = sorted((column for column in columns if _is_summed(column)), key=_is_key)  # first what nobody groups by
+    summed = sorted((column for column in columns if _is_summed(column)), key=_is_key)  # first those that are no keys
     numbers = [quoted(column.name) for column in summed][:3]
     dates = [quoted(column.name) for column in columns if column.bounds and column.type in _TIMES][:1]
     several = isinstance(table.unit, UnitColumn) and (table.rows_per_unit or 1) > 1

@@ -189,7 +189,7 @@ def _tune_bounds(trial: Trial, queries: Sequence[str]) -> tuple[Tuned, BoundsDra
     lines = tuple(changed_lines(policy, now, best))
     if trial.choosing is not None and _combined_error(errors) <= _combined_error(
         advised
-    ):  # what questions choose is better than any draft
+    ):  # the bounds that questions choose are better than any draft
         advised, lines = errors, ()
     compared = tuple(TriedQuestion(*fields) for fields in zip(questions, errors, advised, strict=True))
     return Tuned(typed_rational(trial.epsilon, "epsilon"), compared, lines, skipped), truth
@@ -247,7 +247,7 @@ class _Search:
 def _error_now(trial: Trial, sql: str, now: BoundsDraft, truth: BoundsDraft) -> Fraction:
     """Return the share by which a typical cell may be off under the policy, whose questions may choose privately.
 
-    Then it is drawn: what is cut is how far the middle of some answers is from the truth.
+    Then it is drawn: the truncation loss is how far the middle of some answers is from the truth.
     """
     if trial.choosing is None:
         return _query_error(trial, sql, now, truth) or Fraction(0)
@@ -334,7 +334,7 @@ def _find_answerable(
             for draft in drafts:
                 trial.answers(sql, draft)
         except Refusal as refusal:
-            if queries:  # what cannot be asked is no example of a typical one
+            if queries:  # a refused question is no example of a typical one
                 refused = refused or refusal
                 skipped.append(SkippedQuestion(sql, f"{refusal.what} {refusal.why}"))
             continue

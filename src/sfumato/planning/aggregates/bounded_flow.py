@@ -1,4 +1,4 @@
-"""COUNT and SUM of rows with two owners: the largest total in which nobody's share is above a selected bound."""
+"""COUNT and SUM of rows with two owners: the largest total in which no person's share is above a selected bound."""
 
 from dataclasses import dataclass
 from fractions import Fraction

@@ -37,7 +37,7 @@ def centred(asked: RequestedAggregate, group: Group, others: Others) -> Centred:
     alike = others.functions(asked)
     spread = any(power_of(function) > 1 for function in alike)
     offset = (facts.low + facts.high) // 2
-    free = facts.low >= 0 and has_chosen_bounds(argument, group)  # the middle of what nobody believes is far off
+    free = facts.low >= 0 and has_chosen_bounds(argument, group)  # the middle of a range not believed is far off
     if asked.aggregate.function is Aggregation.SUM or ((Aggregation.SUM in alike or free) and not spread):
         offset = 0
     elif asked.aggregate.distinct and spread:

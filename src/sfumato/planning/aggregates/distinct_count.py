@@ -1,6 +1,6 @@
 """COUNT(DISTINCT …) of what is not a person, by matching: each value needs one person who has it, and no more.
 
-One person may have many values that nobody else has; but where others have them too, one value of each person is
+One person may have many values that no other person has. But where others have them too, one value of each person is
 enough to count them all. Proof: proofs/matching.md
 """
 

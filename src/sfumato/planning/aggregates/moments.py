@@ -26,7 +26,7 @@ class MomentColumn:
 
     @property
     def order(self) -> int:
-        """The highest power. It takes at least so many rows."""
+        """The highest power. It takes at least this many rows."""
         return len(self.sums)
 
     @property

@@ -1,4 +1,4 @@
-"""What else is asked of the same values in a group: found once per group, so that n columns cost n look-ups."""
+"""The other aggregates of the same values in a group: found once per group, so that n columns cost n look-ups."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace

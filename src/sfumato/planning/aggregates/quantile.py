@@ -1,7 +1,7 @@
 """MEDIAN, QUANTILE, MIN, MAX and MODE: what is chosen among the values that a column can have.
 
 All quantiles of one column under one condition are one measurement. A person's rows share a weight of 1, so that
-nobody decides a median by having many. Proof: proofs/quantiles.md
+no person decides a median by having many rows. Proof: proofs/quantiles.md
 """
 
 from dataclasses import dataclass, replace
@@ -114,7 +114,7 @@ def commonest(asked: RequestedAggregate, group: Group, _others: Others) -> Recip
 
 def bucket_of(argument: Scalar, spacing: Spacing) -> Scalar:
     """Return the number of the bucket of a value, as an engine computes it: total, and in 64 bits."""
-    facts = argument.facts  # integers in steps: what a step is worth concerns no engine
+    facts = argument.facts  # integers in steps: no engine needs the value of a step
     number = Facts(Type.INTEGER, Kind.INTEGER, facts.nullable, low=0, high=spacing.buckets - 1)
     parts: list[Scalar] = []
     for stretch in spacing.stretches[:-1]:

@@ -18,8 +18,9 @@ adds up that instead. QUANTILES, QUANTILES_ALONE and MODE are chosen among the v
 scalar from 0 on; a person's rows share one weight. MEETINGS counts rows of different people that meet: its arguments
 are, side by side, the owner and what rows meet by, its parameters whether there are several cells, in how many orders
 the same rows meet, and how many rows a person has on each side, and with one key. MATCHED counts, for each limit among
-its parameters, the different values that people can serve where nobody serves more than that. COUNT of different values
-has the number of public keys of its argument for a parameter, where it has some: only what is shown depends on it.
+its parameters, the different values that people can serve where no person serves more than that. COUNT of different
+values has the number of public keys of its argument for a parameter, where it has some: only what is shown depends on
+it.
 """
 
 Made = TypeVar("Made", covariant=True)

@@ -1,4 +1,4 @@
-"""What matched values and meetings have in common: a choice among limits comes first, and noise that suits it."""
+"""Common part of matched values and meetings: a choice among limits comes first, and noise that suits it."""
 
 from dataclasses import dataclass
 from fractions import Fraction

@@ -14,7 +14,7 @@ from sfumato.query.functions import DEVIATIONS, SAMPLES
 
 
 class Divisor(Enum):
-    """What a sum of products of deviations is divided by."""
+    """The divisor of a sum of products of deviations."""
 
     ROWS = auto()
     OTHERS = auto()
@@ -23,7 +23,7 @@ class Divisor(Enum):
 
     @property
     def fewest(self) -> int:
-        """So many rows there must be for the result not to be NULL."""
+        """Minimum number of rows for the result not to be NULL."""
         return 2 if self is Divisor.OTHERS else 1
 
 

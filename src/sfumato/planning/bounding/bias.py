@@ -63,7 +63,7 @@ _TELLING = _ORDERING | {Operator.EQUAL, Operator.DIFFERENT, Operator.DISTINCT_FR
 class BiasBounds:
     """What a measurement may have too much, and what it may lack; infinite where nothing is known.
 
-    What is cut off is added up by `plus` and `times` alone: of terms, of selected bounds, of columns.
+    Only `plus` and `times` add up truncation losses: of terms, of selected bounds, of columns.
 
     >>> BiasBounds(1, 5).times(-2).plus(BiasBounds(0, 3))
     BiasBounds(excess=10, lack=5)
@@ -142,8 +142,8 @@ class _Rows:
 def truncation_bias(plan: Plan, losses: TruncationLosses | None, tail: Fraction) -> dict[Place, BiasBounds]:
     """Return what may be missing of every measurement, by the group's label and the measurement's name.
 
-    What lies above a bound that the answer selects is not in it: that is known only afterwards. All bounds hold at
-    once, because a column may be computed from several measurements.
+    It does not include amounts above a bound that the answer selects: these are known only afterwards. All bounds hold
+    at once, because a column may be computed from several measurements.
     """
     bounds = {} if losses is None else _bounds_of(plan, losses, tail)
     choices = {group.group.label for group in plan.groups if group.is_bound_selection}
@@ -152,7 +152,7 @@ def truncation_bias(plan: Plan, losses: TruncationLosses | None, tail: Fraction)
         for group in plan.groups
         for label, one in ((group.group.label, measurement) for measurement in group.measured)
     }
-    # what people have beyond a total is measured by nobody
+    # nothing measures what people have beyond a total
     bounded = (
         (group.group.label, measurement)
         for group in plan.groups
@@ -218,7 +218,7 @@ def _missing(plan: GroupPlan, quantity: Quantity, losses: TruncationLosses | Non
     terms = None if rows.people else _terms(quantity, rows)
     known = {} if losses is None else {name: bounds[table, name] for name in _used(rows, quantity, losses)}
     found = _bounded(plan.group, quantity, rows, terms, known, _can_be_cut(rows, losses))
-    if limited:  # what a question cuts by itself is measured by nobody
+    if limited:  # nothing measures what a question itself cuts
         signed = terms is None or any(not _is_rising(term, rows) for term in terms)
         return UNBOUNDED if signed else replace(found, lack=inf)
     return found

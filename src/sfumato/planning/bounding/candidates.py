@@ -49,10 +49,10 @@ class ContributionBound:
     bounds_groups: bool = False
     """Whether groups of a person are bounded: a person counts in those that come first in an order of the person's own.
 
-    `bounds_rows` is set, too: what counts as a whole is the rows of a person in a group, as one.
+    `bounds_rows` is set, too: the rows of a person in a group count as one whole.
     """
     only_averages: bool = False
-    """Whether only averages are made of it whose sum and count lose the same rows: what is cut hardly changes them."""
+    """Whether only averages are made of it whose sum and count lose the same rows: truncation hardly changes them."""
 
     @property
     def is_selected(self) -> bool:

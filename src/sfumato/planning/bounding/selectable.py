@@ -60,7 +60,7 @@ def _lone(flow: RelNode) -> ScanNode | None:
 
 
 def is_plain(group: Group) -> bool:
-    """Whether the rows are those of tables, met and kept by conditions, and nobody's rows are cut by the question."""
+    """Whether the rows are those of tables, met and kept by conditions, and the question cuts no person's rows."""
     limit = group.contribution
     whole = not limit.bound_rows and not (limit.bound_groups and group.keys)
     return whole and all(

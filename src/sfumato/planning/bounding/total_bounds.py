@@ -1,4 +1,4 @@
-"""Sums that cut off what each person adds in all, where the policy says so and that errs less than rows and bounds.
+"""Sums that cut off the total of each person, where the policy says so and that errs less than rows and bounds.
 
 Theorem: one person moves such a sum by at most the total, over all cells together.
 Proof: proofs/chosen_caps.md, 1

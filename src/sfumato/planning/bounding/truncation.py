@@ -1,7 +1,7 @@
 """What caps and bounds cut off, measured once per snapshot: which statistics, with which noise, and what follows.
 
-Theorem: what is published is `budget.truncation`-DP in all, and what was cut off stays below `bounds_at` with the
-stated probability, if the tails are regular.  Proof: proofs/truncation.md
+Theorem: everything published is together `budget.truncation`-DP, and the truncation losses stay below `bounds_at` with
+the stated probability, if the tails are regular.  Proof: proofs/truncation.md
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,15 +40,15 @@ CUT_PEOPLE = "people"
 """Beside the bound of rows that were removed, or lie beyond bounds: of how many people they are. And the coordinate
 that counts the people who lost few rows."""
 _PEOPLE_UNIT = 4
-"""The noise of that coordinate is so many times that of a count alone; sums get what is left."""
+"""The noise of that coordinate is this many times that of a count alone. Sums get what is left."""
 MAX_LOSS_STEPS = 1 << 62
 """Larger losses count as this much."""
 BUCKET_COUNT, BUCKET_GROWTH = 9, 4
-"""People who lost much are counted in so many buckets, each so many times as wide as the one before."""
+"""Number of buckets in which people who lost much are counted, and how many times as wide each is as the one before."""
 PILOT_EPSILON_SHARE = Fraction(1, 8)
 """The share of a table's epsilon that looks where much was lost, before the rest is spent there."""
 MAX_TAIL_MULTIPLE = 9
-"""Whoever had most may have had so many times as much as a regular tail allows that begins where people are counted."""
+"""The person with most may have had this many times what a regular tail allows that begins where people are counted."""
 _FOR_SUMS = Fraction(1, 8)
 """The share of a tail that is for what those lost who lost little; the rest is for the number of the others."""
 BUCKET_FAILURE = Fraction(1, 100)
@@ -57,7 +57,7 @@ the bound is wider, and holds."""
 ONLY_ROWS, NUMBERS, BOTH = "rows", "numbers", "both"
 """What a look counts."""
 _HARMONIC_TERMS = 100
-"""So many terms of a harmonic sum are added up, before a logarithm bounds the others."""
+"""Number of terms of a harmonic sum that are added up before a logarithm bounds the others."""
 _ROUNDING_FACTOR = 1 + 1e-12
 """Sums of floats that are to be upper bounds are made larger by more than their rounding."""
 _SUMMABLE_TYPES = (ColumnType.INTEGER, ColumnType.DECIMAL)
@@ -83,18 +83,18 @@ class TruncationStatistic:
     parts: tuple[str, ...]
     """The columns of the table of losses that are its entries."""
     max_contribution: int
-    """What a person can have at most under the policy: rows, or steps of a sum."""
+    """The most that a person can have under the policy: rows, or steps of a sum."""
     tail: bool = True
     """Whether a person can lose more than that."""
 
     @property
     def base(self) -> int:
-        """Whoever lost less lost little; without a tail nobody loses more."""
+        """A person who lost less lost little. Without a tail no person loses more."""
         return -(-self.max_contribution // BUCKET_GROWTH) if self.tail else self.max_contribution
 
     @property
     def bucket_edges(self) -> tuple[int, ...]:
-        """Where buckets begin, as what somebody had in all: more than the policy admits by a quarter, and so on."""
+        """Where buckets begin, as a person's total before losses: a quarter more than the policy admits, and so on."""
         return tuple((self.max_contribution + self.base) * BUCKET_GROWTH**index for index in range(BUCKET_COUNT))
 
     @property
@@ -123,7 +123,7 @@ class TruncationBlock:
 
     @property
     def tailed(self) -> tuple[TruncationStatistic, ...]:
-        """The statistics of which somebody can lose much."""
+        """The statistics of which a person can lose much."""
         return tuple(statistic for statistic in self.statistics if statistic.tail)
 
 
@@ -180,7 +180,7 @@ def plan_truncation_release(policy: Policy, *, counts_people: bool = True) -> Pl
     """Return what may be measured of what is cut off; None where nothing is spent on it, or nothing can be cut.
 
     Of each table one way is measured (`taken_way`), so that its event is that of the look and one way. Until version
-    0.14 nobody counted the people who lost few rows: what was published then is read with the plan that has no such
+    0.14 the people who lost few rows were not counted. Numbers published then are read with the plan that has no such
     coordinate.
     """
     found, spent = blocks(policy), policy.budget.truncation
@@ -269,7 +269,7 @@ def parts_of(block: TruncationBlock) -> list[tuple[TruncationStatistic, str]]:
 
 
 def _moved(block: TruncationBlock, one: TruncationStatistic) -> Fraction:
-    """Return the unit of a sum: what all statistics of a block say of one person is at most 1 in their units."""
+    """Return the unit of a sum. In these units, all statistics of a block together say at most 1 of one person."""
     return Fraction(one.base * sum(other.weight for other in block.statistics), one.weight)
 
 
@@ -356,7 +356,7 @@ def _bounds(one: ReleasedTruncation, names: Sequence[str], tail: Fraction) -> di
         little = one.at_most(f"s{index}", each_sum)
         here = found.setdefault(each.column, {})
         here[part] = max(little + _lost_by(above, each), 1)  # 0 says that nothing can be lost, whatever noise does
-        if each.column in (ROWS, MOVED):  # whoever lost something lost a row: proofs/truncation.md, 7
+        if each.column in (ROWS, MOVED):  # a person who lost something lost a row: proofs/truncation.md, 7
             fewer = one.at_most(CUT_PEOPLE, each_sum) if counted and each.column == ROWS else little
             here[CUT_PEOPLE] = max(min(little, fewer) + above.people, 1)
     return dict(found)
@@ -368,11 +368,11 @@ class _Above:
 
     irregular: tuple[int, ...]
     regular: int
-    """Of the people in a regular tail, the k-th had no more than so many times its beginning over k, but the first."""
+    """In a regular tail each k-th person, except the first, had at most this many times its beginning over k."""
     farthest: int
-    """The first had no more than so many times its beginning."""
+    """The first had at most this many times its beginning."""
     reached: tuple[int, ...]
-    """So many lie at or above the beginning of each bucket of the tail."""
+    """How many lie at or above the beginning of each bucket of the tail."""
 
     @property
     def people(self) -> int:
@@ -400,7 +400,7 @@ def _above(one: ReleasedTruncation, tail: Fraction) -> _Above | None:
         counted = people[index] + (reached[-1] if reached else 0)
         reached.append(min(max(regular // BUCKET_GROWTH ** (index - first), 1), counted))  # one may be farther out
     reached.reverse()
-    # as far as people are counted, the first lies where a tail of so many leads, from whichever bucket on
+    # as far as people are counted, the first lies where a tail of that many leads, from whichever bucket on
     noisy = max(-(-one.noisy[f"h{first}"] * BUCKET_GROWTH // (BUCKET_GROWTH - 1)), 0)
     leads = min(noisy, *(some * BUCKET_GROWTH**index for index, some in enumerate(reached) if index))
     return _Above(tuple(people[:first]), regular, max(regular, MAX_TAIL_MULTIPLE * leads), tuple(reached))
@@ -409,8 +409,8 @@ def _above(one: ReleasedTruncation, tail: Fraction) -> _Above | None:
 def _lost_by(above: _Above, one: TruncationStatistic) -> int:
     """Return what the people who lost much lost of a statistic, at most.
 
-    Nobody had more than the end of a bucket; and in the tail, the k-th no more than `regular` over k of its beginning,
-    but the first, who had no more than `farthest` times it.
+    No person had more than the end of a bucket. In the tail, the k-th had no more than `regular` over k of its
+    beginning, except the first, who had no more than `farthest` times it.
     """
     people = above.people
     if not one.tail:
@@ -420,7 +420,7 @@ def _lost_by(above: _Above, one: TruncationStatistic) -> int:
     product = above.regular * one.bucket_edges[first]
     for index, (here, beyond) in enumerate(pairwise((*above.reached, 0)), start=first):
         end = one.bucket_edges[index + 1] if index < BUCKET_COUNT - 1 else product + 1  # the last bucket has none
-        flat = max(min(here, product // end), beyond)  # so many of them are at the end of the bucket at most
+        flat = max(min(here, product // end), beyond)  # at most this many are at the end of the bucket
         had += (flat - beyond) * end + ceil(product * _harmonic(flat, here))
     farther = (above.farthest - above.regular) * one.bucket_edges[first] if above.reached[0] else 0
     return had + farther - people * one.max_contribution

@@ -1,7 +1,7 @@
 """What caps and bounds probably cut off, from what was published of it: estimates, which guarantee nothing.
 
-The sums of those who lost little are taken as they were published. Of those who lost much, buckets count in which there
-are more people than noise makes of nobody.  How it is used: proofs/truncation.md, 8
+The sums of those who lost little are taken as they were published. Of those who lost much, buckets count that hold more
+people than noise shows in an empty one.  How it is used: proofs/truncation.md, 8
 """
 
 from collections.abc import Mapping, Sequence
@@ -71,7 +71,7 @@ def _noisy(one: ReleasedTruncation, name: str) -> tuple[float, float]:
 def _above(one: ReleasedTruncation, each: TruncationStatistic) -> list[tuple[float, float, float]]:
     """Return of each bucket what a person in it lost, how many there are, and how far that noise reaches.
 
-    The first bucket counts always, later ones where they hold more people than noise makes of nobody.
+    The first bucket counts always, later ones where they hold more people than noise shows in an empty one.
     """
     found: list[tuple[float, float, float]] = []
     for index in range(BUCKET_COUNT if one.block.tailed else 0):

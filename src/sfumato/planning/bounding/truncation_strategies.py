@@ -22,9 +22,9 @@ from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy
 
 _MIN_PILOT_SIGNAL_SCALES = Fraction(3, 2)
-"""People count as seen in a look as far as they are more than so many times the scale of its noise."""
+"""People count as seen in a pilot as far as they are more than this many times the scale of its noise."""
 _NOISE_REACH_SCALES = 4
-"""About so many times its scale noise reaches, where it is weighed what to measure."""
+"""How many times its scale noise is taken to reach, about, when what to measure is chosen."""
 _OF_ONE, _OF_SEVERAL = Fraction(1, 2), Fraction(1, 10)
 """Where a number is weighed alone, this part of those who lost much of any is taken to have lost much of it: of a
 table's only number, and of one of several, for some of which hardly anybody did. Where each has its own people, one
@@ -61,7 +61,7 @@ def select_strategies(policy: Policy, plan: Plan, looked: Mapping[str, Mapping[s
 def _people(block: TruncationBlock, seen: Mapping[str, float], laws: Mapping[str, Laplace], part: Fraction) -> float:
     """Return on how many people the bounds of a block's statistics may rest, as the sum of the logarithms.
 
-    Whoever is counted may have every row beyond bounds. Of a number alone, `part` of those lost much who did of any.
+    Everyone counted may have every row beyond bounds. Of a number alone, `part` of those lost much who did of any.
     """
     columns = [one.column for one in block.tailed]
     rows, numbers = ROWS in columns, any(column != ROWS for column in columns)

@@ -13,7 +13,7 @@ from sfumato.planning.plan import GroupPlan, Plan
 
 
 def first_notes(plan: Plan) -> Iterator[Note]:
-    """Say what part of the price is spent on what is measured first."""
+    """State the part of the price that is spent on first measurements."""
     labels = {given.table for first in plan.private.first for given in noisy_tables(first)}
     if not labels:
         return

@@ -29,7 +29,7 @@ TRUNCATION_BIAS = "Bounds and clipping"
 """How a note begins that depends on the published truncation losses."""
 
 _MAX_SHARE_TOLD = 50.0
-"""A share of what was left out is told below so many per cent: above, little is known of the whole."""
+"""The share that was left out is stated below this many per cent. Above, little is known of the whole."""
 
 _SIMPLE = re.compile("[a-z_][a-z0-9_]*")
 
@@ -174,7 +174,7 @@ def _many(count: int, what: str) -> str:
 def _cuts(group: Group) -> list[str | None]:
     """Return a question for each place that leaves something of a person out; None where no text is known for it."""
     found: list[str | None] = []
-    if group.identity:  # where each row is a person, nobody has more
+    if group.identity:  # where each row is a person, no person has more
         cut = (read for read in _private(group.rows) if not read.one_row_per_unit and not read.table.endswith(REMOVED))
         untold = {read.table: read.has_no_removed_table for read in cut}
         found += [None if none else f'SELECT COUNT(*) FROM "{table}{REMOVED}"' for table, none in untold.items()]  # noqa: S608

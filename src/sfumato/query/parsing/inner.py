@@ -22,7 +22,7 @@ from sfumato.query.private_rows import group_within_units
 def read_subquery(node: exp.Expr, query: exp.Expr, frame: ExpressionContext) -> tuple[Block, Lookups]:
     """Return the subquery of IN or EXISTS, and where it is gathered: a person's rows may be marked by others of theirs.
 
-    What would need other people's rows is refused.
+    Subqueries that would need other people's rows are refused.
     """
     if frame.lookups is None or frame.read_inner is None:
         refuse_subquery(node, frame)

@@ -131,7 +131,7 @@ class ParseContext:
         return next((refusal for refusal in found if refusal is not None), None)
 
     def decided(self, expression: Expression, refusal: BadSql | None, *, holds: bool = False) -> Expression:
-        """Note a comparison with a literal that a column never has; `holds`: it may be true all the same."""
+        """Note a comparison with a literal that a column never has; `holds`: it may still be true."""
         if refusal is not None:
             self._notes[f"{refusal.what} {refusal.why}"] = None
         if refusal is not None and not holds:

@@ -81,7 +81,7 @@ def group_query(node: exp.Expr, catalog: Catalog) -> str | None:
     """Return the closest query to a window: the same aggregate by GROUP BY, or the groups without the window."""
     root, copy = _copy_tree(node)
     scope = copy.find_ancestor(exp.Select)
-    if scope is not None and isinstance(copy.this, exp.Identifier):  # WINDOW w AS (…): what uses it is meant
+    if scope is not None and isinstance(copy.this, exp.Identifier):  # WINDOW w AS (…): the window that uses it is meant
         copy = next((window for window in scope.find_all(exp.Window) if window.args.get("alias") == copy.this), copy)
     if scope is None or isinstance(copy.this, exp.Identifier):
         return None
@@ -330,7 +330,7 @@ def _may_join(outer: exp.Column, member: exp.Column, inner: exp.Select, scope: e
 
 
 def _tables_of_from(select: exp.Select, catalog: Catalog) -> dict[str, Table | None]:
-    """Return the tables of FROM by what they are called there; None for what is not a table of the policy."""
+    """Return the tables of FROM by their names there; None for one that is not a table of the policy."""
     origin = select.args.get("from_")
     sources = [origin.this] if origin is not None else []
     sources += [join.this for join in select.args.get("joins") or []]

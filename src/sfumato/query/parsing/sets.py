@@ -61,7 +61,7 @@ def combine_blocks(node: exp.SetOperation, left: Block, right: Block, reading: P
     equal = conjunction(
         tuple(
             compare(Function.EQUAL, first, two, where) if ordinal in named else _same(first, two, where)
-            for ordinal, (first, two) in enumerate(compared)  # nobody's name is NULL
+            for ordinal, (first, two) in enumerate(compared)  # no person's name is NULL
         )
     )
     mark = MarkJoin(*sides, reading.label("mark"), equal, where.at)

@@ -183,9 +183,9 @@ def among(
     wanted = node.meta.get(CONJUNCT)
     inner = unit_columns(block.relation, reading.catalog)
     if _names_the_person(equal, lookups.people, inner):
-        possible = equal  # nobody's name is NULL
+        possible = equal  # no person's name is NULL
     elif wanted is False and _same_person(equal, lookups.people, inner):
-        # a key that leads to a person is not NULL; one that is NULL in the row around is compared with somebody's
+        # a key that leads to a person is not NULL; one that is NULL in the row around is compared with a person's
         found = _add_mark(rest, (*outside, equal), node, lookups, reading).mark_column
         absent = Call(Function.IS_NULL, (tested[0],), Type.BOOLEAN, where.at)
         return Call(Function.OR, (found, absent), Type.BOOLEAN, where.at)

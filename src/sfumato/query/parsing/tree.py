@@ -1,4 +1,4 @@
-"""Text becomes sqlglot's tree, in which every node knows its place; what is too large or strange is refused first."""
+"""Text becomes sqlglot's tree, in which every node knows its place. Text too large or strange is refused first."""
 
 import logging
 import re

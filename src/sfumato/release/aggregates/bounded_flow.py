@@ -18,7 +18,7 @@ def flow_point(made: BoundedFlowColumn, measured: Mapping[str, Integers]) -> Int
 
 
 def flow_form(group: GroupPlan, made: BoundedFlowColumn, measured: Mapping[str, Integers]) -> EnclosedNumbers:
-    """Return the box of the totals within the selected bounds. What lies beyond a bound is not in it.
+    """Return the box of the totals within the selected bounds. It excludes amounts beyond a bound.
 
     Proof: proofs/two_owners.md, (12)
     """

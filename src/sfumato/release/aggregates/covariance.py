@@ -106,7 +106,7 @@ class _PairSums:
     def means(self, tail: Fraction) -> list[_Means]:
         """Return the estimated means, and the corners of where the true ones lie, but for twice the tail.
 
-        What is added to a sum by another mean is bilinear, and the noise's reach convex: corners are the farthest.
+        The change of a sum by another mean is bilinear, and the noise's reach convex: corners are the farthest.
         """
         x, y = self._mean(self.pairs.x_total, self.pairs.x, tail), self._mean(self.pairs.y_total, self.pairs.y, tail)
         return [_Means(x[1], y[1]), *(_Means(x[one], y[other]) for one in (0, 2) for other in (0, 2))]

@@ -1,12 +1,12 @@
 """The aggregates of a noisy group: their estimates, and what they are in terms of the noise.
 
 A count is its measurement and a sum its steps: both may lie outside what is possible (a count below 0), because only
-unclamped values are right on average. A count of different values is clamped to what is possible: nobody adds up
-different values. An average is NULL where the noisy count is not above 0 and is clamped to the
+unclamped values are right on average. A count of different values is clamped to what is possible: such counts are not
+added up. An average is NULL where the noisy count is not above 0 and is clamped to the
 public range; a variance is NULL where the count (less one, for a sample) is not above 0, and is clamped to what values
 of that range can have. A slope, an intercept and a correlation are NULL where the noisy squares are not above 0; a
 correlation is clamped to [-1, 1]. A skewness or kurtosis is NULL where there are too few rows or no spread, and is
-clamped to what so many values can have. Clamping is post-processing: it costs nothing.
+clamped to what that many values can have. Clamping is post-processing: it costs nothing.
 """
 
 from collections.abc import Mapping

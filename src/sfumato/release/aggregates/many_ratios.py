@@ -42,7 +42,7 @@ class GroupSums:
     ) -> Ends:
         """Return the ends of all ratios over / (under - less), each possible but for the tail, inside their reach.
 
-        What is divided by is never below 0.
+        The divisor is never below 0.
         """
         names = list(dict.fromkeys(name for point in points for weights in point for name in weights))
         places = np.stack([self.cells.places(self.label, name, self.rows) for name in names], axis=1)

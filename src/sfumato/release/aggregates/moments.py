@@ -28,7 +28,7 @@ _MIN_KURTOSIS = -6.0
 
 
 def moment_point(made: MomentColumn, measured: Mapping[str, Integers]) -> Floats:
-    """Return the estimate, clamped to what so many values can have; NaN without enough rows or without spread."""
+    """Return the estimate, clamped to what that many values can have; NaN without enough rows or without spread."""
     count, *sums = (np.array([int(number) for number in measured[name]], dtype=object) for name in made.measured)
     rows = count.astype(np.float64)
     squares, highest = (_deviations(count, sums[:power]).astype(np.float64) for power in (2, made.order))

@@ -37,7 +37,7 @@ def ranked_form(label: str, made: QuantileColumn, measured: Mapping[str, Integer
 
 
 def _further(made: QuantileColumn, chosen: Sequence[int], further: int) -> tuple[int, int]:
-    """Return the ends that lie so many distances further out than those that were chosen."""
+    """Return the ends that lie `further` distances further out than those that were chosen."""
     low, answer, high = chosen
     last = made.spacing.buckets - 1
     sides = ([answer - low] if low > 0 else []) + ([high - answer] if high < last else [])

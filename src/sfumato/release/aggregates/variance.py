@@ -30,7 +30,7 @@ def spread_point(made: VarianceColumn, measured: Mapping[str, Integers]) -> Floa
 
 
 def rows_divided_by(divisor: Divisor, count: Floats) -> Floats:
-    """Return what a sum of deviations is divided by; NaN where there are too few rows."""
+    """Return the divisor of a sum of deviations; NaN where there are too few rows."""
     if divisor is Divisor.NOTHING:
         return np.where(count > 0, 1.0, np.nan)
     return above_zero(count - 1 if divisor is Divisor.OTHERS else count)
@@ -48,7 +48,7 @@ def spread_form(label: str, made: VarianceColumn, cells: MeasuredCells, rows: in
 
 
 def too_few(under: Affine, fewest: int) -> Callable[[Fraction], Nulls]:
-    """Return where a value may be NULL, because fewer than so many rows have one."""
+    """Return where a value may be NULL, because fewer than `fewest` rows have one."""
 
     def nulls(tail: Fraction) -> Nulls:
         low, _ = under.ends(tail)

@@ -120,7 +120,7 @@ def intervals_with_bias(
         if matched is not None and isinstance(matched[1], DistinctCountColumn):  # fewer rows hold fewer values
             found.append([bar and (bar[0], matched[1].values) for bar in plain] if drops_rows(matched[0]) else plain)
             continue
-        if matched is not None and isinstance(matched[1], BoundedFlowColumn):  # nobody knows what lies beyond
+        if matched is not None and isinstance(matched[1], BoundedFlowColumn):  # what lies beyond is unknown
             found.append([bar and (bar[0], None) for bar in plain])
             continue
         whole = answered.interval_facts(index).kind is Kind.INTEGER
@@ -197,7 +197,7 @@ def _ends(form: Number, tail: Fraction, cut: MeasurementBias, rows: int) -> Ends
         case Affine():
             return _sum_ends(form, tail, cut)
         case Ratio(over, under) if bool((under.reach[0] >= 0).all()):
-            # two statements about noise, so half of its tail for each; what was cut off is one statement for all
+            # two statements about noise, so half of its tail for each; the truncation losses are one statement for all
             over_ends, (low, high) = _sum_ends(over, tail / 2, cut), _sum_ends(under, tail / 2, cut)
             return quotient_ends(over_ends, (np.where(low > 0, low, 0.0), np.maximum(high, 0)))
     return np.full(rows, -inf), np.full(rows, inf)
@@ -225,7 +225,7 @@ def _sum_ends(form: Affine, tail: Fraction, cut: MeasurementBias) -> Ends:
 def _widths(form: Affine, cut: MeasurementBias) -> tuple[Floats, Floats]:
     """Return what each sum may have too much, and what it may lack.
 
-    What is missing of a measurement is missing in one cell or another, so that its largest weight bounds it. A row that
+    An amount missing of a measurement is missing in one cell or another, so its largest weight bounds it. A row that
     is missing in a count or sum is missing in one of its steps, and one that is there by mistake is there in one, so
     that the largest weights of all steps bound them; it may be missing in one and there in another.
     """

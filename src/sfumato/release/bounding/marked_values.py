@@ -45,7 +45,7 @@ def _marked(
     answered: EvaluatedAnswer, place: int, level: Fraction, cut: MeasurementBias, bars: Sequence[Bar | None]
 ) -> Sequence[bool]:
     found = answered.aggregate(answered.traced.items[place])
-    if any(map(has_flow, answered.plan.for_outcome().groups)):  # what lies beyond a selected share is not in its total
+    if any(map(has_flow, answered.plan.for_outcome().groups)):  # its total excludes amounts beyond a selected share
         return _all_marked(bars)
     beyond = None if found is not None and _counts_values(*found) else bias_beyond(answered, place, level, cut)
     if beyond is None:

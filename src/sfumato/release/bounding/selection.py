@@ -32,7 +32,7 @@ ABOVE, BELOW = "above", "below"
 _EXPECTED_CELLS = 32
 """Expected number of cells where keys are selected."""
 _LARGE_GROUPS = 32
-"""Where rows select the keys, a bound is low enough for groups to appear that have one of so many parts of all rows."""
+"""Where rows select the keys, a bound is low enough to show groups that have one of this many parts of all rows."""
 _AVERAGE_BIAS_DIVISOR = 32
 """Rows that are cut are taken to differ from the others by this part of the range, in an average."""
 _CORRECTED_BIAS_SHARE, _SPREAD_BIAS_SHARE = 0.3, 1.0
@@ -41,7 +41,7 @@ and spread over the cells of a table, though it may belong to one of them."""
 _MEAN_SHARE = 0.3
 """People above a bound weigh by the mean of what is likely, in this part, and by its median."""
 _MAX_TAIL_CORRECTION_FACTOR = 16
-"""A table's cells get at most so many times what was measured of them added."""
+"""A table's cells get at most this many times what was measured of them added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def _shows_groups(group: GroupPlan, rows: float, thresholds: Floats) -> npt.NDAr
 
 
 def _shown_cells(group: GroupPlan, rows: float, bound: float) -> float:
-    """Return how many cells will be shown: what is cut is shared among them.
+    """Return how many cells will be shown: they share the truncation losses.
 
     Where rows select the keys, these are the groups with enough rows at this bound, if their sizes fall as their ranks
     rise. They are the large groups: at a lower bound smaller ones appear too, and the large ones lack more.
@@ -159,7 +159,7 @@ def _above(parts: Floats) -> Floats:
 
 
 def has_tail_correction(group: GroupPlan, one: PlannedMeasurement, plan: Plan) -> bool:
-    """Whether what people have above the bound is estimated and added: to counts and sums of the units that are cut.
+    """Whether a tail correction is estimated and added: to counts and sums of the units that are cut.
 
     Margins of one table are made to agree as they were measured.
     """
@@ -225,7 +225,7 @@ def _noise(one: PlannedMeasurement, plan: Plan) -> dict[Place, float]:
 
 def _per_unit(one: PlannedMeasurement) -> float:
     """Return the expected noise for each unit of the bound, in units of what a row or a value adds."""
-    if one.candidates is not None and one.candidates.bounds_groups:  # a person is 1 in each of so many groups
+    if one.candidates is not None and one.candidates.bounds_groups:  # a person is 1 in each of that many groups
         return float(laplace_noise_of(one).scale / one.candidates.thresholds[-1])
     return float(laplace_noise_of(one).scale / one.sensitivity.linf)
 

@@ -16,7 +16,7 @@ from sfumato.caches import remembered
 from sfumato.release.intervals.noise_law import Floats, quantile_of_sum
 
 _COUNT_STEP_LOG2, _MIN_COUNT_LOG2 = 0.25, -1.0
-"""The number of people is told apart in steps of this binary power, from half a person on; below that is nobody."""
+"""The number of people is told apart in steps of this binary power, from half a person on; below that is no person."""
 _FALLS_PER_DOUBLING, _MIN_FALL_FACTOR, _MAX_FALL_FACTOR = 3, 0.12, 16.0
 """By which binary power the number falls when the bound doubles: none, or one of a row that itself doubles so often."""
 _STEADY_CHANGES = {0: 0.7, 1: 0.15, -1: 0.15}
@@ -25,9 +25,9 @@ _FALLING_CHANGES = {0: 0.1, 1: 0.2, 2: 0.2, 3: 0.25, 4: 0.1, 6: 0.15}
 _STEADY_TO_FALLING, _FALLING_TO_STEADY = 0.1, 0.02
 """How often a steady tail begins to fall, and a falling one becomes steady."""
 _NO_FALL_PROBABILITY, _ANY_FALL_PROBABILITY = 0.05, 0.03
-"""How often nobody is between two bounds, whatever went before; and how often anything follows."""
+"""How often no person is between two bounds, whatever went before; and how often anything follows."""
 _ALL_ABOVE_PROBABILITY, _RESTART_PROBABILITY = 0.2, 0.2
-"""How often everybody has more than the first bound; and how often anything follows where nobody was in between."""
+"""How often everybody has more than the first bound; and how often anything follows where no person was in between."""
 _MODEL_ERROR_SHARE = 0.1
 """Numbers may be off by this part of themselves and still follow such a law."""
 _CLAMP_PROBABILITY = 1e-4
@@ -48,7 +48,7 @@ class TailCounts:
     """Without those beyond the highest credible bound."""
     median: Floats
     credible: int
-    """The highest bound that may be taken: what lies farther above the evidence is taken for noise."""
+    """The highest bound that may be taken: values farther above the evidence are taken for noise."""
 
 
 def estimate_tail_counts(people: Floats, amounts: Floats, scale: float) -> TailCounts:
@@ -60,7 +60,7 @@ def estimate_tail_counts(people: Floats, amounts: Floats, scale: float) -> TailC
     falls = np.tile(_falls(), 2)
     steps = np.log2(amounts[1:] / amounts[:-1]).tolist()
     ways = {step: _Falling.of(numbers, _left(len(numbers), falls * step), scale) for step in dict.fromkeys(steps)}
-    last = _Falling.of(numbers, np.zeros((len(numbers), len(falls)), dtype=np.int64), scale)  # nobody is left above it
+    last = _Falling.of(numbers, np.zeros((len(numbers), len(falls)), dtype=np.int64), scale)  # none is left above it
     likely = [
         way.likely(value) for value, way in zip(people.tolist(), [*(ways[step] for step in steps), last], strict=True)
     ]
@@ -75,7 +75,7 @@ def estimate_tail_counts(people: Floats, amounts: Floats, scale: float) -> TailC
             behind = _whole(ways[steps[index]].back((behind * likely[index + 1]) @ _going_on().T))
         chances = _whole((before[index] * likely[index] * behind).sum(axis=1))
         means[index], medians[index] = chances @ numbers, _median(chances, powers)
-    # what the noise cannot explain is believed as it is, whatever is usual
+    # counts that the noise cannot explain are believed as they are, whatever is usual
     counted = np.cumsum(people[::-1])[::-1]
     apart = scale * _reach(len(people), _CLAMP_PROBABILITY)
     sure, credible = _credible(counted / scale, tuple(amounts.tolist()))
@@ -89,7 +89,7 @@ def _credible(counted: Floats, amounts: tuple[float, ...]) -> tuple[int, int]:
     """Return the highest bound that is sure, and the highest not too far above the evidence, by people in noise scales.
 
     A bound that is taken by mistake costs noise in proportion to it. So noise may suggest one, by people who are not
-    there, with a probability that falls as the bound rises above one that is sure: what mistakes cost is limited for
+    there, with a probability that falls as the bound rises above one that is sure: the cost of mistakes is limited for
     any number of bounds. The last is both where nothing is sure.
     """
     last = len(amounts) - 1
@@ -147,7 +147,7 @@ class _Falling:
     wide: Matrix
     """How far noise may move that."""
     narrow: Matrix
-    """What is less likely because it is spread more widely, as a logarithm."""
+    """How much less likely values are because they are spread more widely, as a logarithm."""
 
     @classmethod
     def of(cls, numbers: Floats, left: npt.NDArray[np.int64], scale: float) -> "_Falling":
@@ -156,7 +156,7 @@ class _Falling:
         return cls(left * left.shape[1] + np.arange(left.shape[1]), between, wide, -np.log(wide))
 
     def likely(self, value: float) -> Matrix:
-        """Return how likely each number makes it that so many were counted between the bounds."""
+        """Return how likely each number makes it that `value` people were counted between the bounds."""
         exponents = self.narrow - np.abs(self.between - value) / self.wide
         return np.asarray(np.maximum(np.exp(exponents - exponents.max()), _MIN_LIKELIHOOD_RATIO))
 

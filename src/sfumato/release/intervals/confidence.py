@@ -68,7 +68,7 @@ class EvaluatedAnswer:
     traced: Traced
     columns: tuple[tuple[EngineValue, ...], ...]
     _find: Callable[[], TopForms] = field(repr=False)
-    """Returns forms and among how many rows noise chose; both are found when somebody first asks for them."""
+    """Returns forms and among how many rows noise chose; both are found when they are first needed."""
     shown_ends: Mapping[int, IntervalSide] = field(default_factory=dict)
     """The places of columns that show the ends of their bars instead of their values."""
     _bars: dict[Fraction, list[list[Bar | None] | None]] = field(default_factory=dict, compare=False, repr=False)
@@ -364,7 +364,7 @@ def _end(end: float, value: int | float, rounding: Rounding) -> EngineValue:
 
 
 def _ends(form: Number, tail: Fraction, rows: int) -> tuple[Floats, Floats]:
-    """Return the ends of every row at its level: what may be missed is shared out among the events of the row."""
+    """Return the ends of every row at its level: the events of the row share the probability of a miss."""
     counts = sum(form.events.values(), np.zeros(rows, dtype=np.int64))
     several = _rounded_up(np.maximum(counts, 1))
     low, high = np.zeros(rows), np.zeros(rows)

@@ -38,7 +38,7 @@ class FoldedRows:
     groups: Indices
     size: int
     conditions: tuple[Truth, ...]
-    """A row is there where all are true; a row of which nobody can say is possibly there."""
+    """A row is there where all are true; a row for which this is unknown is possibly there."""
 
     def count(self, flags: Flags) -> Floats:
         """Count rows, group by group."""
@@ -217,14 +217,14 @@ def _certain(
 
 
 def _unit(measure: AggregateItem) -> float:
-    """Return what an average of steps is multiplied by where it is a double: the size of a step."""
+    """Return the factor of an average of steps where it is a double: the size of a step."""
     argument = measure.aggregate.argument
     steps = argument is not None and argument.facts.kind is Kind.INTEGER and measure.facts.kind is Kind.REAL
     return float(argument.facts.step) if argument is not None and steps else 1.0
 
 
 def _scale(measure: AggregateItem) -> float | None:
-    """Return what an average is multiplied by before it is rounded to its own grid; None where nothing is rounded."""
+    """Return the factor of an average before it is rounded to its own grid; None where nothing is rounded."""
     argument = measure.aggregate.argument
     averages = measure.aggregate.function is Aggregation.AVG and measure.facts.kind is Kind.INTEGER
     return float(argument.facts.step / measure.facts.step) if averages and argument is not None else None

@@ -1,8 +1,8 @@
 """What a column of an answer is in terms of the noise: exact, a weighted sum, a ratio of two, or something in a box.
 
-Every form can say where its true values lie, all at once but for a tail: `ends`. It says so because of `events`: so
-many statements about noise per row, each wrong with at most the tail's probability. Whoever wants a row at a level
-divides what may be missed by the number of its events (proofs/intervals.md, 6).
+Every form can say where its true values lie, all at once but for a tail: `ends`. It says so because of `events`, the
+number of statements about noise per row, each wrong with at most the tail's probability. For a row at a level, divide
+what may be missed by the number of its events (proofs/intervals.md, 6).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,11 +35,11 @@ NEVER = Fraction(0)
 """The tail at which ends are what the truth can be, whatever the data and the noise."""
 _LARGEST_FLOAT = float(np.finfo(np.float64).max)
 _DENSE = 8
-"""So many noisy integers per row, at most, are written out beside each other."""
+"""Maximum number of noisy integers per row that are written out beside each other."""
 
 
 def outward(ends: Ends) -> Ends:
-    """Return ends that hold what overflowed: it is beyond all floats, but not infinite; what is no number is open.
+    """Return ends that hold overflowed values: beyond all floats, but not infinite. An end that is no number is open.
 
     >>> [end.tolist() for end in outward((np.array([np.inf, np.nan]), np.array([np.inf, -np.inf])))]
     [[1.7976931348623157e+308, -inf], [inf, -1.7976931348623157e+308]]

@@ -25,7 +25,7 @@ from sfumato.release.noisy import NoisyResult, integers
 
 _WIDEST = 10**75
 _SURE = 100
-"""Far from a threshold, having been released changes a tail by less than one part in so many."""
+"""Far from a threshold, having been released changes a tail by less than one part in this many."""
 _FINE = 2
 """Up to this rate shared integer noise is near its real law: a radius of 1 is half a standard step of it."""
 Flags = npt.NDArray[np.bool_]
@@ -78,7 +78,7 @@ class MeasuredCells:
         return tuple(one for one, group in zip(self.measured, self.labels, strict=True) if group == label)
 
     def places(self, label: str, name: str, rows: int) -> Indices:
-        """Return the numbers of a measurement's shown cells, of which there are so many."""
+        """Return the numbers of a measurement's shown cells, of which there are `rows`."""
         return self.starts[label, name] + self.shown.get(label, np.arange(rows))
 
     def entries(self, label: str, name: str, rows: int) -> tuple[Indices, Indices, Floats]:

@@ -68,7 +68,7 @@ class TopForms:
 
     forms: tuple[NoiseForm | None, ...]
     candidates: int
-    """Of so many rows noise chose those that are shown; 0 where it chose none."""
+    """Number of rows among which noise chose those that are shown; 0 where it chose none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,7 +391,7 @@ def _condition(doubt: Scalar | None, joined: JoinedForms) -> Truth:
 
 
 def _lost(node: Computed, rows: int) -> FormTable:
-    """Return a table of which nobody can say which rows it has."""
+    """Return a table of which it is unknown which rows it has."""
     forms = {name: _unknown(facts, rows) for _, name, facts in outputs(node)}
     return FormTable(rows, {}, forms, measured=frozenset(forms), open=True)
 

@@ -1,4 +1,4 @@
-"""The scalars of a row-local flow as forms: what is exact is computed by the engine, everything else here."""
+"""The scalars of a row-local flow as forms. The engine computes exact values; everything else is computed here."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class FormTable:
     below: Mapping[str, "FormTable"] = field(default_factory=dict)
     """Of rows kept one by one: the tables that they come from."""
     open: bool = False
-    """Whether nobody can say which rows there are."""
+    """Whether it is unknown which rows there are."""
 
 
 @dataclass(frozen=True, slots=True)

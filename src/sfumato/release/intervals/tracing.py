@@ -109,7 +109,7 @@ class _Step:
     """The keys of the order that the rows are in."""
     doubts: tuple[Scalar | None, ...] = ()
     lost: bool = False
-    """Whether nobody can say which rows there are."""
+    """Whether it is unknown which rows there are."""
     met: Mapping[str, tuple[Scalar | None, ...]] = field(default_factory=dict)
 
 
@@ -270,7 +270,7 @@ def _paired(pair: JoinNode, left: _Step, right: _Step, noise: Noise | None) -> _
         rows = prod(noise.sizes[table.label] for table in (*left.tables, *right.tables))
         if pair.kind is JoinKind.FULL:
             shaky = shaky or bool(left.doubts) or any(table.label in unsure for table in left.tables)
-        # a row that may have met none would be there twice; and nobody waits for all pairs of large tables
+        # a row that may have met none would be there twice; and all pairs of large tables take too long
         lost = lost or (pair.kind is not JoinKind.INNER and shaky) or (bool(doubts) and rows > _MAX_JOINED_PAIRS)
     return _Step(
         replace(pair, left=left.flow, right=right.flow, condition=_all(kept)),

@@ -20,7 +20,7 @@ def or_open(find: Callable[[], _Found], otherwise: Callable[[], _Found]) -> _Fou
     Bars are made of noisy numbers after the charge. Failing here would lose an answer that was paid for.
     """
     try:
-        with np.errstate(all="ignore"):  # what overflows is infinite, and its ends are open: forms.outward
+        with np.errstate(all="ignore"):  # a number that overflows is infinite, and its ends are open: forms.outward
             return find()
     except Exception as failure:
         warnings.warn(f"Bars could not be computed ({type(failure).__name__}), so they are open.", OpenBar, 2)

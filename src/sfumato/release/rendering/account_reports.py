@@ -12,7 +12,7 @@ CHANGED = (
     "The source has changed since its snapshot was taken, and answers still come from that snapshot. Take another one: "
     "sfumato refresh POLICY"
 )
-"""What the owner is told, and nobody else."""
+"""A message that only the owner gets."""
 AWAY = "The source is not at the location that the policy names. Answers come from its last snapshot."
 WAITING = (
     "This policy differs from the one that the ledger knows. It takes effect when the database is next opened: "

@@ -7,7 +7,7 @@ r"""Texts from people, made harmless for whatever shows them: keys, names and qu
 | Markdown | besides, what begins a link, code, a tag or a cell is an entity |
 | charts | besides, there is no `<`, and it is cut to 80 characters; different keys stay different |
 | CSV | a text that a spreadsheet would compute begins with an apostrophe; numbers are never touched |
-| JSON | the text itself: what could do harm is written as \uXXXX, and reads back exactly |
+| JSON | the text itself: characters that could do harm are written as \uXXXX, and read back exactly |
 | Arrow, pandas, polars, `rows()` | the text itself |
 """
 

@@ -4,11 +4,11 @@ from sfumato.ledger.budget import Budget, same_usage, used_text
 from sfumato.release.release import Release
 
 ASKED_BEFORE = "asked before, so free now"
-"""What a repeated answer says where the day of the first one is not known."""
+"""The text of a repeated answer where the day of the first one is not known."""
 
 
 def spending_text(release: Release, before: Budget, after: Budget, free: str = ASKED_BEFORE) -> str:
-    """Say what an answer took from the budget: nothing, if it was given before or nobody is in it.
+    """Say what an answer took from the budget: nothing, if it was given before or no person is in it.
 
     `free` is what a repeated answer says.
     """

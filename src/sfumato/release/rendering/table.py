@@ -13,7 +13,7 @@ MARK = "*"
 MARK_MEANING = "Without bounds and clipping, the value may lie outside its margin."
 MARK_LEGEND = f"{MARK} {MARK_MEANING}"
 _DIGITS = 2
-"""So many digits of a margin are shown; a person reads no more into it."""
+"""Number of digits of a margin that are shown; a person reads no more into it."""
 
 
 def text_table(names: Sequence[str], columns: Sequence[Sequence[str]], numbers: Sequence[bool]) -> str:

@@ -71,7 +71,7 @@ async def draw_password(request: Request) -> Response:
 
 
 async def grant_token(request: Request) -> Response:
-    """Draw a named token for somebody; the owner's alone."""
+    """Draw a named token for an analyst; only the owner may."""
     caller, gate = require_session(request), gate_of(request)
     require_same_page(request)
     if caller.account != OWNER:

@@ -19,7 +19,7 @@ from sfumato.server.link_root import ROOT_PATH
 
 
 def render(template: str, **values: object) -> Markup:
-    """Return a template filled with these values. What is not markup already is escaped."""
+    """Return a template filled with these values. Values that are not markup yet are escaped."""
     return Markup(_ENVIRONMENT.get_template(template).render(values))  # noqa: S704 (autoescape has escaped every value)
 
 

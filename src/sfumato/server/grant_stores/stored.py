@@ -14,7 +14,7 @@ SECRET_BYTES = 32
 
 
 class GrantKind(StrEnum):
-    """How somebody came in."""
+    """How a caller logged in."""
 
     TOKEN = "token"  # noqa: S105 - a kind, not a token
     """A token or password that was granted, which is stored."""
@@ -37,7 +37,7 @@ class Grant:
     since: str
     """When it was granted, in UTC."""
     label: str = DEFAULT_LABEL
-    """What its user calls it, such as `laptop`."""
+    """The name that its user gave it, such as `laptop`."""
     person: str = ""
     """Who it is where an account has several people, as the owner's has; empty for an analyst."""
     expires: float | None = None

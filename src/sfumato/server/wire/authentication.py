@@ -39,7 +39,7 @@ class Exchange:
 
     user: str
     verifiers: tuple[Verifier, ...]
-    """What the password may fit; all have one salt."""
+    """The verifiers that the password may fit; all have one salt."""
     header: str
     bare: str
     challenge: str

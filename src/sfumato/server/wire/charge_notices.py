@@ -1,4 +1,4 @@
-"""What a client is told beside an answer with noise: price or that it is free, what is left, margins, gaps."""
+"""Notices to a client beside an answer with noise: price or that it is free, what is left, margins, gaps."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,7 +33,7 @@ def charge_notices(release: Release, database: Database, sql: str, price: Mappin
             quote, offer = explain_with_offer(database.explain, sql, **price)
         else:
             quote = database.explain(sql, **price)
-    except Refusal:  # the answer is there, and says its price all the same
+    except Refusal:  # the answer is there, and still says its price
         quote = None
     margins = _margins(quote.margins) if quote is not None else ""
     notes = dict.fromkeys((*(quote.notes if quote is not None else ()), *release.notes))

@@ -44,7 +44,7 @@ _OPTION = re.compile(
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "b": "\b", "f": "\f"}
 _TRUE, _FALSE = frozenset({"true", "on", "1"}), frozenset({"false", "off", "0"})
 _Token = tuple[str, str]
-"""What a word is (text, name, word, mark), and its value."""
+"""The kind of a word (text, name, word, mark), and its value."""
 
 
 def read_copy(text: str) -> Copy | None:

@@ -149,7 +149,7 @@ class Cursors:
                 self.forget(name)
 
     def savepoint(self, verb: str, name: str) -> None:
-        """Follow a savepoint that was set, released or returned to; what was declared after it is closed."""
+        """Follow a savepoint that was set, released or returned to; cursors declared after it are closed."""
         name = name[:63]
         if verb == "SAVEPOINT":
             self._savepoints.append((name, self._serial))

@@ -53,7 +53,7 @@ async def read_frame(
 
 
 async def skip(reader: asyncio.StreamReader, count: int) -> None:
-    """Read past so many bytes, and keep none of them."""
+    """Read past `count` bytes, and keep none of them."""
     while count:
         piece = await reader.read(min(_CHUNK_BYTES, count))
         if not piece:
@@ -96,7 +96,7 @@ class Body:
         return count
 
     def raw(self, count: int) -> bytes:
-        """Return so many bytes."""
+        """Return `count` bytes."""
         if count < 0 or count > len(self._data) - self._at:
             raise violation("A message ends before its content does.", fatal=False)
         self._at += count

@@ -36,7 +36,7 @@ class SessionMemory:
 
     @property
     def total(self) -> int:
-        """What all sessions hold, in bytes."""
+        """The bytes that all sessions hold."""
         return self._quota.held
 
     def take(self, account: str, count: int) -> None:

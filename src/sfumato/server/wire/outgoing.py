@@ -1,4 +1,4 @@
-"""What leaves: messages are gathered, and written while the client reads them."""
+"""Outgoing messages: they are gathered, and written while the client reads them."""
 
 import asyncio
 from collections.abc import Iterable

@@ -24,7 +24,7 @@ class Answer:
     tag: str = "SELECT"
     count: bool = True
     notices: tuple[Reported, ...] = ()
-    """What is said beside the rows: the price, what is left, and how near the numbers are."""
+    """The messages beside the rows: the price, what is left, and how near the numbers are."""
 
 
 @dataclass(frozen=True, slots=True)

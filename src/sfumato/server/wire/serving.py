@@ -225,7 +225,7 @@ class _Connection:
             self._writer.write(frame(b"v", struct.pack(">ii", 3 << 16, len(packet.unknown)) + options))
 
     async def _encrypt(self, tls: Tls) -> None:
-        if self._reader._buffer:  # type: ignore[attr-defined]  # what came before the handshake is not protected by it
+        if self._reader._buffer:  # type: ignore[attr-defined]  # bytes before the handshake are not protected by it
             raise violation("Something was sent before TLS began.")
         self._writer.write(b"S")
         await self._writer.drain()

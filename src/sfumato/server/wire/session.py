@@ -47,7 +47,7 @@ from sfumato.server.wire.values import read_value
 from sfumato.server.wire.waiting import StatementWait
 
 MAX_PENDING_MESSAGES = 5000
-"""So many messages may come before a Sync."""
+"""Maximum number of messages before a Sync."""
 MAX_PENDING_BYTES = 1 << 20
 CHECK_SECONDS = 20.0
 """A session that waits looks every so often whether its grant still counts."""
@@ -109,7 +109,7 @@ class WireSession:
         self._reading, self._waiting = self._holding(), self._holding()
 
     def cancel(self) -> None:
-        """Stop waiting for what runs; what was charged is kept."""
+        """Stop waiting for the running question; a charged answer is kept."""
         self._wait_for.cancel()
 
     def end(self) -> None:
@@ -191,7 +191,7 @@ class WireSession:
                 self._fail(unsupported("Functions cannot be called by number."))
                 self._skipping = False
                 await self._ready()
-        elif kind not in (b"d", b"c", b"f"):  # what is left of a COPY is passed over, as elsewhere
+        elif kind not in (b"d", b"c", b"f"):  # the rest of a COPY is passed over, as elsewhere
             raise violation(f"There is no message of the kind {kind!r}.")
 
     async def _keep(self, kind: bytes, body: bytes) -> None:
@@ -448,7 +448,7 @@ class WireSession:
             raise NotGranted()
 
     def _fail(self, error: Refusal | WireError) -> None:
-        """Send an error; what follows is passed over up to the next Sync, and a transaction has failed."""
+        """Send an error; messages up to the next Sync are passed over, and a transaction has failed."""
         said: Reported = reported(Stopping() if self._gate.stopping else error)
         if said.severity == "FATAL":
             raise WireError(said.sqlstate, said.message, said.detail, said.hint, fatal=True)

@@ -25,7 +25,7 @@ REPORTED_SETTINGS = {
     "standard_conforming_strings": "standard_conforming_strings",
     "timezone": "TimeZone",
 }
-"""What a client is told when it changes, under the name that it knows."""
+"""Settings whose changes are sent to a client, under the name that it knows."""
 _FIXED_SETTINGS = {
     "default_transaction_deferrable": "off",
     "in_hot_standby": "off",
@@ -84,7 +84,7 @@ _FREE = {
 _ALIASES = {"time zone": "timezone", "names": "client_encoding", "session characteristics": "transaction_isolation"}
 _MAX_VALUE_CHARS = 2000
 _MAX_SAVED_SETTINGS = 250
-"""So many savepoints may be set."""
+"""Maximum number of savepoints that may be set."""
 _ON = frozenset({"on", "true", "yes", "1", "t", "y"})
 _OFF = frozenset({"off", "false", "no", "0", "f", "n", ""})
 _TIME = re.compile(r"(\d{1,9})\s*(us|ms|s|min|h|d)?", re.ASCII)
@@ -106,7 +106,7 @@ def known_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """What holds for the session, and what holds until the end of the transaction."""
+    """The values for the session, and those until the end of the transaction."""
 
     session: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     local: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -183,7 +183,7 @@ class Settings:
         del self._saved[at + 1 :]
 
     def commit(self) -> None:
-        """The transaction ends; what was set for it alone is over."""
+        """The transaction ends; settings made for it alone are over."""
         self._values = _Values(self._values.session)
         self._saved = []
 
@@ -193,7 +193,7 @@ class Settings:
         self._saved = []
 
     def reported(self) -> dict[str, str]:
-        """Return what a client is told of, by the names it knows."""
+        """Return the settings that are sent to a client, by the names it knows."""
         return {shown: self.get(name) for name, shown in REPORTED_SETTINGS.items()}
 
     def all(self) -> list[tuple[str, str]]:

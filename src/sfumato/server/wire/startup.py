@@ -25,7 +25,7 @@ class GssRequest:
 
 @dataclass(frozen=True, slots=True)
 class CancelRequest:
-    """Somebody wants a running question of another connection stopped."""
+    """A request to stop a running question of another connection."""
 
     process: int
     secret: int

@@ -119,7 +119,7 @@ class DiscardTemporary:
 
 @dataclass(frozen=True, slots=True)
 class EmptyStatement:
-    """What needs nothing to be done: there is nothing to unlisten, or no statement at all."""
+    """A statement that needs no action: there is nothing to unlisten, or no statement at all."""
 
     tag: str
 
@@ -149,7 +149,7 @@ Statement = (
 
 MAX_QUERY_TEXT_CHARS = 250_000
 MAX_STATEMENTS_PER_TEXT = 500
-"""So many statements may stand in one text."""
+"""Maximum number of statements in one text."""
 _SETTING = rf"{NAME}(?:\.{NAME})?"
 _SET = re.compile(
     rf"SET\s+(?:(?P<scope>SESSION|LOCAL)\s+)?(?P<name>TIME\s+ZONE|NAMES|{_SETTING})"

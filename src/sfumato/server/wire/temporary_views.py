@@ -1,7 +1,7 @@
 """The temporary views of one session: named texts that are written out where a question reads them.
 
-A view holds no rows. Nothing is read or charged when it is made, and nobody else sees it. It follows transactions: what
-a transaction made or dropped is undone when it is rolled back.
+A view holds no rows. Nothing is read or charged when it is made, and no other session sees it. It follows transactions:
+what a transaction made or dropped is undone when it is rolled back.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -45,7 +45,7 @@ class TransactionBlock:
             self.status = b"T"
 
     def rest(self) -> None:
-        """Nothing runs: what was set for a transaction alone is over where there is none."""
+        """Nothing runs: settings made for a transaction alone are over where there is none."""
         if self.status == b"I":
             self._settings.commit()
 

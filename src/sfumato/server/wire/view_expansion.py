@@ -1,7 +1,7 @@
 """Where a text reads temporary views, and the same text with the views written before it as WITH clauses.
 
 A WITH clause sees the tables and the clauses before it, so names inside a view mean what they meant when it was made,
-whatever names the text defines. What is asked is the expanded text: rights, limits and prices are those of that text.
+whatever names the text defines. The question is the expanded text: rights, limits and prices are those of that text.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -49,7 +49,7 @@ class StatementWait:
 
 
 def _result(task: "asyncio.Future[T]") -> T:
-    """Return what became of something; what nobody foresaw is one fixed sentence, whatever it says."""
+    """Return what became of something; an unforeseen error becomes one fixed sentence, whatever it says."""
     error = task.exception()
     if error is None:
         return task.result()

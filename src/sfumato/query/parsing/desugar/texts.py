@@ -1,7 +1,7 @@
 """Functions and patterns of texts that others are made of: they are written out when they are read.
 
 A regular expression is answered where it is nothing but LIKE in another spelling: letters, `.`, `.*`, anchors, and
-alternatives of these. What repeats a part of itself is refused: some of them take very long on some values.
+alternatives of these. Patterns that repeat a part are refused: some of them take very long on some values.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ Patterns = tuple[str, ...]
 def written_pattern(
     value: Expression, pattern: Expression, place: SourceSpan, *, similar: bool = False, ignore_case: bool = False
 ) -> Expression:
-    """Return `value ~ pattern`, or `value SIMILAR TO pattern`, by LIKE; what says more than that is refused."""
+    """Return `value ~ pattern`, or `value SIMILAR TO pattern`, by LIKE; a pattern that says more is refused."""
     spelled = pattern.value if isinstance(pattern, Literal) else None
     patterns = _Patterns(spelled, similar=similar).read() if isinstance(spelled, str) else None
     if patterns is None:

@@ -99,7 +99,7 @@ class Catalogue:
         self._lock = Lock()
         self._idle: list[Sandbox] = []
         self.turns = Semaphore(MAX_EVALUATIONS)
-        """Whoever evaluates takes a turn, so that one account leaves threads to others."""
+        """Every evaluation takes a turn, so that one account leaves threads to others."""
 
     def with_views(self, views: Collection[CataloguedView]) -> "Catalogue":
         """Return the same catalogue for a session that has made temporary views; they take turns together."""
@@ -176,7 +176,7 @@ class Catalogue:
         try:
             tree = foreign_tree(sql)
         except Refusal:
-            return None  # whoever answers questions about data says what is wrong
+            return None  # the part that answers questions about data says what is wrong
         own, others = self._tables(tree)
         if own and others:
             raise WireError(
@@ -240,7 +240,7 @@ _ABOUT |= {"quote_ident", "parse_ident"}
 
 
 def _is_plain(tree: exp.Select) -> bool:
-    """Whether a SELECT only repeats what is written in it: what clients send to see whether anybody is there."""
+    """Whether a SELECT only repeats its own values: clients send it to check that the server answers."""
     if any(value for key, value in tree.args.items() if key != "expressions"):
         return False
     for part in tree.expressions:
@@ -257,5 +257,5 @@ def _cached_size(key: tuple[str, tuple[tuple[str, int], ...]], plan: CataloguePl
 
 
 def _described_type(oid: int) -> int:
-    """Return the type that a client is told: names are texts, and so is what nothing tells."""
+    """Return the type that is sent to a client: names are texts, and so are values of unknown type."""
     return oids.TEXT if oid in NAMED_OID_TYPES or oid == oids.UNKNOWN else oid

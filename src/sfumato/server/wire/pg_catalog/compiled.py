@@ -25,7 +25,7 @@ MAX_TEXT_CHARS = 1 << 16
 MAX_QUERY_SECONDS = 5.0
 """CPU seconds after which an execution stops, whatever its steps were."""
 _CHECK_STEPS = 1024
-"""An execution looks every so many steps whether it should stop."""
+"""Number of steps after which an execution checks again whether it should stop."""
 _CHARS_PER_STEP = 64
 _ROW_BYTES, _CELL_BYTES, _VALUE_BYTES = 80, 8, 48
 """A tuple in a list, a slot of it, and a number or moment: sizes of CPython, rounded up."""
@@ -64,7 +64,7 @@ class Execution:
         self._stopped = stopped
 
     def spend(self, steps: int = 1) -> None:
-        """Count steps before they are taken; stop when there were too many, or when somebody says so."""
+        """Count steps before they are taken; stop when there were too many, or when `stopped` says so."""
         self.steps -= steps
         if self.steps < self._check:
             self._look()

@@ -1,4 +1,4 @@
-"""sqlglot's expressions become SQLite's, with their types; what is not known here is refused by name."""
+"""sqlglot's expressions become SQLite's, with their types. Unknown ones are refused by name."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

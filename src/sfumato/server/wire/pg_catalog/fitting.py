@@ -14,7 +14,7 @@ _UNBOUNDED_TEXTS = frozenset({oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.UNKNOWN
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """Fits the parts of expressions to each other; what parameters turn out to be is learned."""
+    """Fits the parts of expressions to each other, and learns the types of parameters."""
 
     shadow: VirtualCatalog
     learned: InferredTypes

@@ -17,7 +17,7 @@ from sfumato.server.wire.values import text_of
 
 VERSION = f"PostgreSQL {SERVER_VERSION}: a differentially private database that speaks PostgreSQL's protocol"
 MAX_ARRAY_ITEMS = 100_000
-"""So many items a list may have."""
+"""Maximum number of items of a list."""
 _NUMBERS = (int, float, Decimal)
 _PLAIN = re.compile(r"[a-z_][a-z0-9_$]*", re.ASCII)
 
@@ -58,7 +58,7 @@ def limited(text: str) -> str:
 
 
 def joined_texts(separator: str, texts: Sequence[str]) -> str:
-    """Return texts with a separator between them; what would be too long is never made."""
+    """Return texts with a separator between them; a text that would be too long is never made."""
     _check_length(sum(map(len, texts)) + len(separator) * len(texts))
     return separator.join(texts)
 
@@ -280,7 +280,7 @@ def _upper(_: Execution, values: list[Any], dimension: int = 1) -> int | None:
 
 
 def _json_object(run: Execution, *parts: Any) -> str:
-    """Return names and values, in turn, as the text of a JSON object; what would be too long is never made."""
+    """Return names and values, in turn, as the text of a JSON object; one that would be too long is never made."""
     size = sum(map(_characters, parts))
     run.spend(size)
     _check_length(size)

@@ -20,7 +20,7 @@ MAX_COLUMNS = 1664
 _MAX_READS_OF_WITH = 500
 """Maximum number of queries after each WITH is written out where it is read, as SQLite does."""
 _CONSTANTS_PER_ROW = 8
-"""A row may have so many constants that SQLite stores without an instruction for each."""
+"""Maximum number of constants of a row that SQLite stores without an instruction for each."""
 _TABLE_OID = "tableoid"
 
 

@@ -88,7 +88,7 @@ def _type_numbers() -> Mapping[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class VirtualCatalog:
-    """The catalogue of one policy for one analyst; nobody else's name is in it."""
+    """The catalogue of one policy for one analyst; no other person's name is in it."""
 
     database: str
     contents: Mapping[tuple[str, str], Callable[[], list[CatalogRow]]] = field(repr=False)
@@ -207,14 +207,14 @@ def as_row(relation: CatalogRelation, values: Mapping[str, Any]) -> CatalogRow:
 
 
 _DEFAULTS = {oids.BOOL: False, oids.OID: 0, oids.INT2: 0, oids.INT4: 0, oids.INT8: 0, oids.REGPROC: 0, oids.CHAR: ""}
-"""What a row of pg_catalog has where nothing is said; a view of information_schema has NULL."""
+"""Default values of a row of pg_catalog; a view of information_schema has NULL."""
 
 
 _Rows = list[dict[str, Any]]
 
 
 class _Contents:
-    """What the relations of the catalogue hold, as dicts; what a row leaves out is 0, false or NULL."""
+    """The rows of the catalogue's relations, as dicts; a column that a row leaves out is 0, false or NULL."""
 
     def __init__(
         self, policy: Policy, columns: Mapping[str, Mapping[str, str]], tables: Mapping[str, int], user: str

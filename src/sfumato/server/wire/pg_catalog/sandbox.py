@@ -25,7 +25,7 @@ NUMBERS = ("", "numbers")
 _KEYS = frozenset({"oid", "attrelid", "objoid", "typrelid"})
 """Columns by which clients look up, so that the effort grows with what they find."""
 _CHECK_INSTRUCTIONS = 1000
-"""An execution looks every so many instructions of SQLite whether it should stop."""
+"""Number of instructions of SQLite after which an execution checks again whether it should stop."""
 _ROWS_AT_ONCE = 100
 _LIMITS = {
     sqlite3.SQLITE_LIMIT_LENGTH: 1 << 20,
@@ -151,7 +151,7 @@ class Sandbox:
         return sqlite3.SQLITE_OK if is_allowed or self._is_loading else sqlite3.SQLITE_DENY
 
     def _progress(self) -> int:
-        """Count instructions of SQLite; stop where there were too many, or where somebody says so."""
+        """Count instructions of SQLite; stop where there were too many, or where a stop was requested."""
         if self._run is None:
             return 0
         try:

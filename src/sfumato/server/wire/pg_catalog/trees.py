@@ -1,4 +1,4 @@
-"""What is read off a node of sqlglot's tree: names, types and numbers."""
+"""Readers of a node of sqlglot's tree: names, types and numbers."""
 
 from decimal import Decimal
 
