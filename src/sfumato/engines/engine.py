@@ -32,7 +32,7 @@ SelectedBounds = Mapping[str, int]
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
 
 Progress = Callable[[str, str], None]
-"""Is told the phase and the table. There are no counts: how many rows there are is a secret."""
+"""A function that is called with the phase and the table. It gets no counts: the number of rows is a secret."""
 
 
 def checked_progress(progress: Progress | None) -> Progress:
@@ -186,7 +186,7 @@ class TakeSnapshot(Protocol):
         again: bool,
         first: Callable[[], None] | None,
     ) -> AbstractContextManager[PendingSnapshot]:
-        """Whoever leaves without keeping it has changed nothing.
+        """Find the current snapshot, or take one. A caller that leaves without keeping it has changed nothing.
 
         One is taken where there is none, where the policy's words about tables have changed, where the source has
         changed and the policy says so, and if it is to be taken `again`. `first` may refuse before anything is read.

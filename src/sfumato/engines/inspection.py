@@ -60,7 +60,7 @@ class InspectedTable:
     table: str
     rows: int
     rows_without_unit: int
-    """Rows that name nobody, and so are absent."""
+    """Rows without a unit, which are therefore left out."""
     people: int
     units_over_bound: int
     """People who have more rows than count."""

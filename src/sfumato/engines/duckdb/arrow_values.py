@@ -32,7 +32,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType | None:
 
 
 def is_said_alone(kind: pa.DataType) -> bool:
-    """Tell whether values of a type that the engine has not are numbers or names all the same."""
+    """Tell whether values of a type that the engine lacks are still numbers or names."""
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return is_said_alone(kind.value_type)
     return bool(pa.types.is_decimal(kind)) or getattr(kind, "extension_name", "") == "arrow.uuid"

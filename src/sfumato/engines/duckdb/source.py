@@ -336,7 +336,7 @@ def _header(policy: Policy, table: Table, files: Files, path: Path) -> tuple[str
 
 
 def not_csv(table: str, files: Files, path: Path, malformed: Malformed) -> BadSource:
-    """Return the refusal of a file that is not CSV: it is its owner who reads this, and nobody else."""
+    """Return the refusal of a file that is not CSV. Only the data owner reads it."""
     where = "" if malformed.line is None else f" in line {malformed.line}"
     return BadSource(
         f"tables.{table}: the file {files.name(path)} cannot be read as CSV{where}: {malformed.why}.",

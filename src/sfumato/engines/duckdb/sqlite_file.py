@@ -29,7 +29,7 @@ _MAGIC = b"SQLite format 3\0"
 _MAX_SCALAR_CHARS = 1000
 """Characters of a number, a date or a time; what is longer is none."""
 _LOCK_TIMEOUT_SECONDS = 5.0
-"""Seconds until somebody else's writing is a reason to refuse."""
+"""Seconds until another program's writing is a reason to refuse."""
 _DECLARED_TYPES = {
     "INT": ColumnType.INTEGER,
     "BOOL": ColumnType.BOOLEAN,
@@ -118,7 +118,7 @@ class SqliteFile:
 @contextmanager
 def opened(path: Path) -> Iterator[SqliteFile]:
     """Open a file for reading, and stay in one transaction: what others write meanwhile is not seen."""
-    # never immutable: somebody may write to it, and what they have not finished would be read
+    # never immutable: another program may write to it, and its unfinished changes would be read
     place = f"file:{quote(str(path))}?mode=ro"
     connection = _refusing(
         "source", lambda: sqlite3.connect(place, uri=True, timeout=_LOCK_TIMEOUT_SECONDS, isolation_level=None)

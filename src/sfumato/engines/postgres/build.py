@@ -97,7 +97,7 @@ class ServerBuild:
         return relation(self.identity, copied_name(self.policy, table))
 
     def create_table_as(self, relation: str, query: str, *, salted: bool = False) -> None:
-        """Write the rows of a query, in its order, into a new table; the planner is told what is in it."""
+        """Write the rows of a query, in its order, into a new table with statistics for the planner."""
         parted = relation == self.stage("chosen")
         for setting, value in _PARTITION_SETTINGS.items() if parted else ():
             execute(self.connection, f"SET LOCAL {setting} = {value}")

@@ -36,7 +36,7 @@ _TEXT_PLACES = 18
 
 
 def stored(sql: str, type: str, raw: bool = False) -> Stored:
-    """Return a value of the source; `raw`: it is text that nobody has read yet."""
+    """Return a value of the source; `raw`: it is text that has not been parsed yet."""
     if raw:
         return Stored(sql, "string", Kind.RAW)
     if _DECIMAL.fullmatch(type):

@@ -221,7 +221,7 @@ def _find_crowded(build: Building, table: Table, columns: list[Column], parts: i
 
 
 def _crowded(build: Building) -> str:
-    """Return whether a row `r` is of somebody who has too many."""
+    """Return the condition that a row `r` belongs to a unit over its bound."""
     return exists(f"{build.stage('crowded')} AS c", "c.id = r.id")
 
 
@@ -344,9 +344,9 @@ def _put_of_parts(
     order: list[str],
     number: str | None = None,
 ) -> None:
-    """Write a table of the copy in order: what was computed now, and what the copy before has of everybody else.
+    """Write a table of the copy in order: the rows computed now, and the earlier copy's rows of all other people.
 
-    Where the table was carried over, only the rows of people to whom some arrived are written, behind the others.
+    Where the table was carried over, only the rows of people with new rows are written, after the others.
     """
     if build.is_carried_over(target := build.copy_relation(name)):
         if (unit := unit_column(table)) is not None and build.new_files(table.name) and had_rows(build, table):
@@ -369,7 +369,7 @@ def _in_order(build: Building, rows: str, names: list[str], order: list[str]) ->
 
 
 def _carried(build: Building, table: Table, name: str) -> str:
-    """Return what stands after FROM for the rows of the copy before that stay: of people to whom nothing arrived."""
+    """Return the FROM items for the rows of the earlier copy that stay: those of people without new rows."""
     unit, before = unit_column(table), f"{build.before(name)} AS b"
     if unit is None or not build.new_files(table.name) or not had_rows(build, table):
         return before
@@ -377,7 +377,7 @@ def _carried(build: Building, table: Table, name: str) -> str:
 
 
 def _is_read_again(build: Building, person: str) -> str:
-    """Return whether a person is one of those to whom rows arrived."""
+    """Return the condition that a person has new rows."""
     return exists(f"{build.stage('units')} AS u", f"u.id = {person}")
 
 

@@ -83,7 +83,7 @@ class CurveForms:
         if tables is None:
             raise AssertionError("a logarithm of integers has its tables")
         type, doublings = self.types.of(facts), range(tables.least, tables.least + len(tables.doublings))
-        offset = max(0, 1 - min(tables.doublings) // (1 << SPARE_BITS))  # so many steps make everything nonnegative
+        offset = max(0, 1 - min(tables.doublings) // (1 << SPARE_BITS))  # steps that make everything nonnegative
         raise_by = (1 << SPARE_BITS >> 1) + (offset << SPARE_BITS)
 
         def smaller(value: str) -> str:

@@ -1,4 +1,4 @@
-"""Dialect: everything in which engines that speak SQL differ, one entry each. What is no entry reads the same in all.
+"""Dialect: everything in which engines that speak SQL differ, one entry each. All else is the same in every engine.
 
 A statement is written once, in `scalar`, `flow`, `fold`, `group`, `public` and `copy`; an engine is a table of entries.
 """
@@ -56,7 +56,7 @@ class ByTwoScans(ByWindow):
     """A column that is selected into a nested query so that its values are not computed again where they are
     mentioned."""
     hash_cutoff: Callable[[int, str], str]
-    """A draw below which lie so many of as many long draws as an integer says, on average; all if it is less."""
+    """A draw below which, of n long draws, the given number lies on average; all of them if n is less."""
     repeat_row: Callable[[str], str]
     """A column of a SELECT that returns each row as often as an integer says, and numbers these rows from 1."""
 

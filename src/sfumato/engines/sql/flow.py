@@ -84,7 +84,7 @@ class Frame:
     order: tuple[tuple[str, str], ...] = ()
     """What rows are ordered by, and in which direction."""
     ties: tuple[str, ...] = ()
-    """What tells any two rows apart, where somebody needs an order."""
+    """Columns that tell any two rows apart, where an order is needed."""
     count: int | None = None
     offset: int = 0
     joined: bool = False
@@ -177,7 +177,7 @@ def _read(read: ScanNode, writing: Writing, ordered: bool) -> Frame:
     quoted, alias = writing.dialect.quote_identifier, writing.alias()
     listed = [f"{_decoded(quoted(stored), facts)} AS c{at}" for at, (_, stored, facts) in enumerate(read.columns)]
     if ordered or not listed:
-        # a person's rows are told apart by their numbers within the person, which are nobody else's business
+        # a person's rows are told apart by their numbers within the person, which concern no other person
         place = quoted(PLACE) if read.max_rows_per_unit is None else quoted(RANK)
         listed.append(f"{place if ordered else 0} AS place")
     # What was accounted for is what is read. The engine knows the greatest rank of the table and skips a test that

@@ -1,7 +1,7 @@
 """One private GROUP BY as SQL: exact integers per cell, after every person was bounded.
 
 What a person adds depends on that person's rows alone: which of them, or which cells, are kept is decided by a hash of
-the person's opaque id and the values themselves, so that nobody's rows push out another's.  Proof: proofs/lineage.md
+the person's opaque id and the values themselves, so that no person's rows push out another's.  Proof: proofs/lineage.md
 """
 
 from collections.abc import Mapping, Sequence
@@ -286,7 +286,7 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[
 
 
 def _has_own_totals(plan: GroupPlan) -> bool:
-    """Whether what people have in all decides what is cut off, so that no order of their rows is needed."""
+    """Whether people's totals decide what is cut off, so that no order of their rows is needed."""
     if plan.group.keys or not plan.group.public_keys or plan.chosen or not stored_of(plan)[1]:
         return False
     return all(one.buckets is None and _is_own(one) for one in plan.measured)

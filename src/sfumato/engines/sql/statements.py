@@ -44,11 +44,11 @@ MAX_STATEMENT_CHARS = 1_000_000
 MAX_PLAN_CHARS = 4_000_000
 """Maximum number of characters of all statements of one plan together."""
 MAX_SELECTED_COLUMNS = 1_000
-"""For so many cells, and their pairs, there is time where keys are selected; nobody knows how many there will be."""
+"""Number of cells assumed with key selection, where it is unknown: there is time for them and their pairs."""
 MAX_JOINT_PARTS = 1 << 22
-"""Into so many parts rows may fall by their places where people are counted by one statement: those fit into memory.
+"""Maximum number of parts by places of rows, where one statement counts people: these parts fit into memory.
 
-So it is a dozen choices at most, and no engine refuses so many columns."""
+So there are at most a dozen choices, and no engine refuses that number of columns."""
 
 _CHOSEN_COLUMNS = {Aggregation.MATCHED: 4, Aggregation.BOUNDED_FLOW: PAIR_COLUMNS}
 """How many columns beside the keys the statement of a choice has; others have two."""
@@ -462,7 +462,7 @@ def _columns(numbers: Sequence[PlannedMeasurement], rows: Sequence[tuple[Any, ..
     found, at = {}, width
     for one in numbers:
         size = _size(one)
-        # the sum of no values is NULL in SQL; here nobody added anything
+        # the sum of no values is NULL in SQL; here it means that no person added anything
         if one.candidates is None or one.selected is not None:
             found[one.name] = integer_answers([(row[at] or 0) if at < len(row) else 0 for row in rows])
         else:

@@ -96,7 +96,7 @@ def _placed(value: WindowValue, argument: str, rows: WindowRows) -> str:
         return f"{called} {_over(partition, tied, WindowFrame(True, frame.start, frame.end))}"
     equals = [*partition, *(rows.key(key) for key, _, _ in value.around.order)]
     whole = WindowFrame(rows=True)
-    if function is WindowFunction.NTH_VALUE:  # from the first row on: what is in the frame are so many
+    if function is WindowFunction.NTH_VALUE:  # from the first row on: the frame has this many rows
         found = f"{called} {_over(partition, tied, whole)}"
         return f"CASE WHEN count(*) {_over(partition, order, frame)} >= {count} THEN {found} END"
     ends_here = (frame.end if function is WindowFunction.LAST_VALUE else frame.start) is not None

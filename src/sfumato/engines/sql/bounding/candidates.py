@@ -23,7 +23,7 @@ from sfumato.query.types import Type
 _ROWS = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=1 << 62)
 _SUMS = Facts(Type.INTEGER, Kind.INTEGER, low=-MAX_INTERMEDIATE_STEPS, high=MAX_INTERMEDIATE_STEPS)
 MAX_SUMMED_ROWS = 1 << 41
-"""No table has so many rows: sums of fewer small integers are computed in 64 bits."""
+"""More rows than any table has: sums of fewer small integers are computed in 64 bits."""
 Names = Mapping[Scalar, str]
 """The columns that hold what scalars compute."""
 IndexedMeasurement = tuple[PlannedMeasurement, BoundIndexColumns]
@@ -160,7 +160,7 @@ def bound_of(one: PlannedMeasurement) -> ContributionBound | None:
 
 
 def without_idle_bounds(plan: GroupPlan) -> GroupPlan:
-    """Return a group without selected bounds that cut nothing off: the last ones, which nobody exceeds.
+    """Return a group without selected bounds that cut nothing off: the last ones, which no person exceeds.
 
     Proof: proofs/chosen_caps.md, 6
     """

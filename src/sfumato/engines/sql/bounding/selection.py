@@ -63,7 +63,7 @@ def write_totals(build: Building, table: Table) -> None:
 
 
 def totals_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
-    """Return the statement of people by whom bounds are chosen, of what was added up; None where that was not."""
+    """Return the statement for the people whose totals select bounds, over stored totals; None where there are none."""
     rows = plan.group.rows
     if not plan.is_bound_selection or not isinstance(rows, ScanNode) or plan.group.contribution.bound_rows:
         return None

@@ -65,7 +65,7 @@ def truncation_loss_sql(build: Building, columns: list[Column], unit: str | None
 
 
 def sums_of(build: Building, columns: list[Column], rows: int) -> dict[str, str]:
-    """Return sums over the rows of a person from which losses follow, by their names; there are at most so many rows.
+    """Return sums over the rows of a person from which losses follow, by their names; there are at most `rows` rows.
 
     n: the rows; beyond: those that a bound moved. Of every number within its bounds s: all of it, t: what is below
     zero; and of what bounds moved x: how far from above, y: from below, b: how much more was below zero before.
@@ -157,11 +157,10 @@ def losses_avoided(build: Building, columns: list[Column], most: int, key: str) 
 
 
 def cut_in_all(build: Building, columns: list[Column], unit: str, people: str, firsts: str) -> str:
-    """Return the query for the losses of everybody who lost something, one row each.
+    """Return the query for the losses of each person who lost something, one row each.
 
-    They are what somebody would lose if no row were kept, less what the rows that are kept spare them. `people` is a
-    relation of ids, numbers of rows n and `lost_of_all`; `firsts` one of ids, numbers of kept rows and
-    `losses_avoided`.
+    They are what a person would lose if no row were kept, minus what the kept rows avoid. `people` is a relation
+    of ids, numbers of rows n and `lost_of_all`; `firsts` one of ids, numbers of kept rows and `losses_avoided`.
     """
     quoted = build.dialect.quote_identifier
     losses = {REMOVED_FROM: "p.n - k.kept", CLIPPED_ROWS: f"k.{quoted(CLIPPED_ROWS)}"}
