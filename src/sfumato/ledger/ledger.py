@@ -392,7 +392,7 @@ class Ledger:
         return turn.result
 
     def _give_up(self, turn: Turn) -> None:
-        """Nobody waits for this one any more: what it reserved must not keep others waiting."""
+        """No caller waits for this one any more: what it reserved must not keep others waiting."""
         if isinstance(turn.result, Reserved):
             self._forget(turn.result.row.sequence)
 

@@ -1,7 +1,7 @@
 """What the rows of a ledger add up to: one filter per account, the policy in force, the charges without an answer.
 
-A state is derived by folding rows in their order. Nobody writes one: where a row holds a state it is a copy of the
-fold so far, so that opening can begin there.
+A state is derived by folding rows in their order, and never written otherwise: a state in a row is a copy of the fold
+so far, so that opening can begin there.
 """
 
 import json
