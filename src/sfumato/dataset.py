@@ -45,7 +45,7 @@ class SharedDataset:
         _OPEN.add(self)
 
     def _renew_locks(self) -> None:
-        """Make locks that nobody holds: after a fork, the threads that held them do not exist."""
+        """Make locks that no thread holds: after a fork, the threads that held them do not exist."""
         self._lock = Lock()
         self._changing = RLock()
 

@@ -97,7 +97,7 @@ class Filter:
 
     @property
     def spent(self) -> PrivacyLoss:
-        """A bound of everything charged so far, at the budget's delta. It holds whenever somebody looks.
+        """A bound of everything charged so far, at the budget's delta. It holds whenever it is read.
 
         Theorem: at every stopping time the transcript is (spent.epsilon, spent.delta)-DP. Proof: proofs/odometer.md
         """

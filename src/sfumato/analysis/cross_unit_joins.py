@@ -294,7 +294,7 @@ def _relabel(scalar: Scalar, label: str) -> Scalar:
 
 
 def _owners(analysed: Sequence[Analysed], differing: Sequence[Expression], relation: GroupBy) -> list[UnitLineage]:
-    """Return whom the sides belong to: those are the people who are said to differ."""
+    """Return the owners of the sides: the query says that these people differ."""
     scope = _scope(analysed)
     for part in differing:
         if not all(is_unit_id(lower(expression, scope)) for expression in _differing_parts(part)):
