@@ -105,7 +105,7 @@ class PlannedStatement:
 
 
 class FreePublic(PublicData, Protocol):
-    """What may be computed before anything is charged, within an allowance of time."""
+    """Computations allowed before any charge, within an allowance of time."""
 
     def one_question(self, account: str = "") -> AbstractContextManager[None]:
         """Give everything that the body asks, in this thread, one allowance of time together."""
@@ -120,7 +120,7 @@ class Engine(Protocol):
 
     @property
     def public(self) -> FreePublic:
-        """What may be computed before anything is charged."""
+        """Computations allowed before any charge."""
 
     @property
     def version(self) -> str:
@@ -202,8 +202,8 @@ class SnapshotWatch(Protocol):
     def open_newer(self, version: str, ledger: Callable[[], str]) -> Engine | None:
         """Return the engine of the current snapshot if it is another one than `version` and `ledger` pays for it.
 
-        Where nothing moved, it does nothing else. It never takes a snapshot, and never fails: what cannot be opened now
-        is looked for again at the next question.
+        Where nothing moved, it does nothing else. It never takes a snapshot, and never fails: a snapshot that
+        cannot be opened now is looked for again at the next question.
         """
 
 

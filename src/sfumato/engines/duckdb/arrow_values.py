@@ -39,7 +39,7 @@ def is_said_alone(kind: pa.DataType) -> bool:
 
 
 def converted(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return values in the type that `plain_type` names; what it cannot hold is NULL."""
+    """Return values in the type that `plain_type` names; values that it cannot hold are NULL."""
     if values.type == kind and kind != TEXT:
         return values
     while pa.types.is_dictionary(values.type) or pa.types.is_run_end_encoded(values.type):

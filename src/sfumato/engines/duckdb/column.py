@@ -107,7 +107,7 @@ def written_as(column: Column, stored: Stored, form: CsvFormat) -> Stored:
 
 
 def plain_number(text: str, form: CsvFormat) -> str:
-    """Return the text of a number as SQL writes it; what is not written as the policy says is NULL.
+    """Return the text of a number as SQL writes it; text that is not written as the policy says is NULL.
 
     Groups have three digits each, and a sign of the policy stands once before or after the number. Everything else that
     SQL would read stays as it is where the policy says nothing.

@@ -1,6 +1,6 @@
 """CSV as in RFC 4180: separate records, any content within quotation marks. Malformed files are refused.
 
-What stands between fields, how letters are stored and what means NULL is said by the policy: `CsvFormat`. In every
+The policy says which character separates fields, how letters are stored and what means NULL: `CsvFormat`. In every
 encoding that it can name, a byte below 128 means the same wherever it stands, so no record changes how another is read.
 
 The structure of a file is checked here, byte by byte, before anything parses it: quotation marks, the ends of records

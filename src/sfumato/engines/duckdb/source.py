@@ -1,4 +1,4 @@
-"""Where the tables of a file source lie, and what columns they have: read from names and headers, never from rows."""
+"""Places of the tables of a file source, and their columns: read from names and headers, never from rows."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -232,7 +232,7 @@ def _checked_parquet(connection: duckdb.DuckDBPyConnection, table: Table, files:
 
 
 def not_parquet(table: Table, files: Files, path: Path) -> BadSource | None:
-    """Return the refusal of a file whose footer is none; what is wrong further inside is found when rows are read."""
+    """Return the refusal of a file without a valid footer. Errors further inside are found when rows are read."""
     try:
         empty = path.stat().st_size == 0
         pq.read_metadata(path)

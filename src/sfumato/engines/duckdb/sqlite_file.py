@@ -1,7 +1,7 @@
 """Tables and views of a SQLite file, read in one transaction by Python's own driver, and never written to.
 
 A column of SQLite may hold numbers and text in one, whatever was declared: each value is read alone, by the type that
-the policy declares. What SQLite's own declaration says counts only where the policy is silent: for public tables.
+the policy declares. SQLite's own declarations count only where the policy is silent: for public tables.
 """
 
 import sqlite3
@@ -27,7 +27,7 @@ Found = TypeVar("Found")
 _MAGIC = b"SQLite format 3\0"
 """How every SQLite file begins."""
 _MAX_SCALAR_CHARS = 1000
-"""Characters of a number, a date or a time; what is longer is none."""
+"""Maximum number of characters of a number, a date or a time; longer text is none of these."""
 _LOCK_TIMEOUT_SECONDS = 5.0
 """Seconds until another program's writing is a reason to refuse."""
 _DECLARED_TYPES = {

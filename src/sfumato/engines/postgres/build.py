@@ -69,7 +69,7 @@ class ServerBuild:
         return subquery(select("salt", self.stage("salt")))
 
     def bring_salt(self, salt: bytes) -> None:
-        """Copy the salt in: what is copied in is in no log."""
+        """Send the salt by COPY: its data is in no log."""
         execute(self.connection, f"CREATE UNLOGGED TABLE {self.stage('salt')} (salt text)")
         copy_in(self.connection, self.stage("salt"), iter([(salt.hex(),)]))
 

@@ -147,7 +147,7 @@ def _boolean(stored: Stored) -> str:
 
 
 def _instant(stored: Stored) -> str:
-    """Return microseconds since 1970 of a timestamp: what has a zone is read in UTC, as the session is."""
+    """Return microseconds since 1970 of a timestamp: values with a zone are read in UTC, as in the session."""
     return f"unix_micros(CAST({stored.sql} AS TIMESTAMP))"
 
 

@@ -66,7 +66,7 @@ class _BuiltFolder:
         sync_folder(self.place.parent)
 
     def discard(self) -> None:
-        """Do nothing: what was not committed goes with the folder of the build."""
+        """Do nothing: uncommitted tables are removed with the folder of the build."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ _IN_PARTS = ("bounded", "counts", "cut")
 
 @dataclass(frozen=True, slots=True)
 class _Sources:
-    """What is computed now: queries for kept rows, for how many each crowded person keeps, for what was cut off."""
+    """The queries to run now: for kept rows, for how many each unit over its bound keeps, and for what was cut off."""
 
     rows: str | None = None
     counts: str | None = None
@@ -92,7 +92,7 @@ class CopiedColumn:
 
 @dataclass(frozen=True, slots=True)
 class CopiedTable:
-    """What is public about a table of the copy: its columns, and which of them is the opaque id."""
+    """The public description of a table of the copy: its columns, and which of them is the opaque id."""
 
     name: str
     columns: tuple[CopiedColumn, ...]

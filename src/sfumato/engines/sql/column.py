@@ -209,7 +209,7 @@ def _listed(kind: ColumnType) -> str:
 
 
 def keyed(column: Column, expression: str, dialect: Dialect) -> str:
-    """Return the expression where it is one of the listed keys, else NULL: what was not declared is absent."""
+    """Return the expression where it is one of the listed keys, else NULL: undeclared values are absent."""
     if not isinstance(column.values, tuple):
         return expression
     keys = ", ".join(_key(column, value, dialect) for value in column.values)

@@ -118,7 +118,7 @@ class CurveForms:
         return f"CASE WHEN {x} < {limit} THEN {below} ELSE {above} END"
 
     def _value(self, x: str, doublings: range, type: str) -> str:
-        """The integer moved so that it has BITS + PART_BITS bits and one; what is not above 0 is taken for 1."""
+        """The integer moved so that it has BITS + PART_BITS bits and one; integers not above 0 are taken as 1."""
 
         def moved(by: Callable[[int], int]) -> str:
             return self._by_doubling(x, doublings, type, lambda n: self.types.integer(1 << max(by(n), 0), type))

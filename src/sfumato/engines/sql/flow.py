@@ -69,7 +69,7 @@ class Writing:
         return scalar_sql(scalar, columns, self.dialect)
 
     def passed_on(self, scalar: Scalar, columns: Columns) -> str:
-        """Return the SQL of a column of a subquery: what lies outside its bounds stays outside."""
+        """Return the SQL of a column of a subquery: values outside its bounds stay outside."""
         return self.sql(stored(scalar) if is_stored(scalar) else scalar, columns)
 
 
@@ -346,7 +346,7 @@ def _filtered(filtered: FilterNode, writing: Writing, ordered: bool) -> Frame:
     if not marks:
         frame = _apart(_frame(source, writing, ordered=ordered), writing)
         return replace(frame, conditions=(*frame.conditions, writing.sql(filtered.condition, frame.columns)))
-    # each engine looks for a row in its own way; what is found is known from here on
+    # each engine looks for a row in its own way; the result is known from here on
     known = {(mark.label, FOUND): str(is_true).lower() for mark, is_true in marks}
     frame = _apart(_frame(source, writing, ordered=ordered), writing)
     columns, used = {**frame.columns, **known}, {_mark(mark, is_true) for mark, is_true in marks}

@@ -106,7 +106,7 @@ def histogram_sql(plan: GroupPlan, one: PlannedMeasurement, tables: Tables, dial
     """
     bounded = _bounded(replace(plan, measured=(one,), chosen=()), tables, dialect)
     by, *added = one.quantity.arguments
-    bucket = in_bounds(by, bounded.used.names[by], dialect)  # what it was priced for, whatever is stored
+    bucket = in_bounds(by, bounded.used.names[by], dialect)  # the range that was priced, whatever is stored
     inner = replace(one.quantity, function=Aggregation.SUM if added else Aggregation.COUNT, arguments=tuple(added))
     measure = _measure(inner, plan.group, bounded, dialect)
     return _grouped(bounded, [*bounded.used.keys, bucket], [measure])
@@ -183,7 +183,7 @@ def matched_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect:
     present = [f"{name} IS NOT NULL" for name in (*used.keys, value)]
     present += [] if one.quantity.where is None else [used.names[one.quantity.where]]
     if argument.facts.kind is Kind.INTEGER:
-        value = in_bounds(argument, value, dialect)  # what it was priced for, whatever is stored
+        value = in_bounds(argument, value, dialect)  # the range that was priced, whatever is stored
     rows = select([*used.keys, _OWNER, f"{value} AS val"], subquery(bounded.rows, "b"), where=present)
     return matched_pairs_sql(rows, used.keys, _OWNER, limit.rows, dialect, once=not bounded.is_scan)
 
@@ -390,5 +390,5 @@ def _measure(one: Quantity, group: Group, bounded: _Bounded, dialect: Dialect) -
         return bounded.people.sql(dialect, where) if one.distinct else dialect.aggregate_if("count(*)", where)
     value = used.names[one.argument]
     if one.argument.facts.kind is Kind.INTEGER and (one.function is Aggregation.SUM or one.distinct):
-        value = in_bounds(one.argument, value, dialect)  # what it was priced for, whatever is stored
+        value = in_bounds(one.argument, value, dialect)  # the range that was priced, whatever is stored
     return dialect.aggregate_if(dialect.aggregate(one.function, value, one.argument.facts, one.distinct), where)

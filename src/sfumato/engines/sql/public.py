@@ -1,4 +1,4 @@
-"""What is known before any private row is read: from public tables and the text alone.
+"""Facts known before any private row is read: from public tables and the text alone.
 
 It is given the public tables and no others, so that a flow over a private one has no statement here. It costs nothing,
 so that rows, bytes and seconds are limited.

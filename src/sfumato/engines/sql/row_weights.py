@@ -155,7 +155,7 @@ def _integers(read: Callable[[], Batches], form: RowForm) -> Iterator[tuple[_Pla
     """Give rows as places among the values, and what is beside them or nothing."""
     for batch in read():
         values, *beside = (column.to_numpy() for column in batch.columns)
-        # what it was priced for, whatever is stored
+        # the range that was priced, whatever is stored
         if len(values) and (values.min() < form.low or values.max() >= form.low + form.span):
             values = np.clip(values, form.low, form.low + form.span - 1)
         values = values - form.low if form.low else values

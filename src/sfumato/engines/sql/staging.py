@@ -248,7 +248,7 @@ def _counted(
 def _summed(build: Building, table: Table, columns: list[Column], key: Column) -> str:
     """Return the query for the names that occur, in how many rows each, and `sums_of` these rows.
 
-    What a value was before its bounds is computed where it lies on one: everywhere else it is the value.
+    A value before clipping is computed only where the clipped value lies on a bound: elsewhere both are equal.
     """
     reading, fence = build.reading, bounding_of(build.dialect, ByTwoScans).optimizer_fence
     free, found = tracked(build, columns), []

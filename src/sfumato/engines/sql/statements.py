@@ -351,9 +351,9 @@ def _aggregates(plan: GroupPlan, rows: Rows) -> GroupAggregates:
 
 
 def _spread(rows: Rows, group: Group, keys: Sequence[tuple[KeyValue, ...]]) -> Rows:
-    """Give every public cell its row, in their order; what is absent is empty.
+    """Give every public cell its row, in their order; absent cells are empty.
 
-    What was not declared is dropped, or added to the rest where a key has one.
+    Undeclared cells are dropped, or added to the rest where a key has one.
     """
     width = len(group.keys)
     if not any(key.has_remainder for key in group.keys):
@@ -377,7 +377,7 @@ def _spread(rows: Rows, group: Group, keys: Sequence[tuple[KeyValue, ...]]) -> R
 
 
 def _histogram(one: PlannedMeasurement, keys: Sequence[tuple[KeyValue, ...]], rows: Rows) -> Answers:
-    """Return a row of integers per cell; what is in no cell, or has no bucket, is nowhere."""
+    """Return a row of integers per cell. Rows without a cell or a bucket are dropped."""
     places, buckets = {key: place for place, key in enumerate(keys)}, one.buckets or range(0)
     found = [[0] * len(buckets) for _ in keys]
     for *key, bucket, value in rows:
@@ -441,7 +441,7 @@ def matched_sizes(
         column.cast(pa.int64()).fill_null(-1).to_numpy() for column in (people, values, own, times)
     )
     sizes = np.zeros((len(keys), len(limits)), dtype=np.int64)
-    here = cells >= 0  # what is in no cell is nowhere
+    here = cells >= 0  # rows in no cell are dropped
     alone = here & (person < 0) & (often > 0)
     for place, limit in enumerate(limits):
         each = np.where(beside[alone] > 0, np.minimum(beside[alone], limit), 1)

@@ -56,7 +56,7 @@ class OwnRows:
 
 @dataclass(frozen=True, slots=True)
 class CellColumns:
-    """What the columns are called by which cells are kept."""
+    """Names of the columns by which cells are kept."""
 
     owner: str
     number: str

@@ -1,7 +1,7 @@
 """Window functions as SQL: what an engine computes for each row, and the arithmetic that follows from it.
 
 Whatever depends on the order of rows is told apart by `ties`, so that the same rows give the same answer each time.
-What looks at the rows that are equal in the sort keys is written without them.
+Functions of the rows that are equal in the sort keys are written without them.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from sfumato.language.scalar import Scalar
 from sfumato.query.windows import SHARES, SHIFTS, WindowFrame, WindowFunction
 
 _OF_EQUALS = SHARES | {WindowFunction.RANK, WindowFunction.DENSE_RANK}
-"""What is the same for rows that are equal in the sort keys."""
+"""Functions with the same value for rows that are equal in the sort keys."""
 
 
 @dataclass(frozen=True, slots=True)

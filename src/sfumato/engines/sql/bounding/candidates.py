@@ -250,12 +250,12 @@ def _parts(
     names: Names,
     dialect: Dialect,
 ) -> Iterator[str]:
-    """Give what is added up of the rows of a cell that lie alike among the bounds; what does not count lies nowhere."""
+    """Give the sums over rows of a cell that lie alike among the bounds. Rows that do not count have no place."""
     if one.quantity.function is Aggregation.COUNT:
         yield f"count(*) AS p{at}"
         return
     (argument,) = one.quantity.arguments
-    value = in_bounds(argument, names[argument], dialect)  # what it was priced for, whatever is stored
+    value = in_bounds(argument, names[argument], dialect)  # the range that was priced, whatever is stored
     facts = _sums(one, bound)
     parts = {f"p{at}": dialect.aggregate(Aggregation.SUM, value, argument.facts, False)}
     if not bound.bounds_rows:

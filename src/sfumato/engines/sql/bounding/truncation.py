@@ -91,7 +91,7 @@ def sums_of(build: Building, columns: list[Column], rows: int) -> dict[str, str]
 def cut_by_sums(build: Building, columns: list[Column], unit: str, people: str, kept: str) -> str:
     """Return the query for the losses of everybody who lost something, one row each.
 
-    `people` and `kept` are relations of ids and `sums_of` all rows and the kept ones. What is lost is what all rows
+    `people` and `kept` are relations of ids and `sums_of` all rows and the kept ones. The losses are what all rows
     have and kept ones have not, on either side of zero, and what bounds took from kept ones.
     """
     quoted = build.dialect.quote_identifier
@@ -202,7 +202,7 @@ def _lossy(build: Building, columns: list[Column]) -> list[tuple[int, Column]]:
 
 
 def _value(column: Column, at: int) -> str:
-    """Return a value before its bounds; what is beyond 64 bits counts as the farthest."""
+    """Return a value before its bounds; values beyond 64 bits count as the farthest ones."""
     if column.grid is None:
         raise AssertionError("it has bounds")
     inside = number_sql(column, f"c{at}")
