@@ -1,4 +1,4 @@
-"""How many charges each account has made: what was counted once is not counted again."""
+"""The number of charges of each account: charges that were counted once are not counted again."""
 
 from sfumato.ledger.store import Store
 from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT

@@ -1,4 +1,4 @@
-"""What is asked of a ledger: one charge, described completely before any data is read."""
+"""A request to a ledger: one charge, described completely before any data is read."""
 
 from dataclasses import dataclass
 

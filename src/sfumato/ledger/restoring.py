@@ -51,7 +51,7 @@ class LedgerBackup:
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """What the owner says about entries that a restore may have lost."""
+    """The owner's statement about entries that a restore may have lost."""
 
     sentence: str
     lost: PrivacyLoss | None
@@ -86,7 +86,7 @@ def restore_ledger(policy: Policy, backup: LedgerBackup, acceptance: Acceptance 
     """Put the ledger of a backup in its place, closed by a row `restored`; accept it, if the owner says so.
 
     A sound ledger in that place which has more entries is left alone, unless the owner accepts their loss. One that is
-    damaged or missing is replaced. What was there is kept aside.
+    damaged or missing is replaced. The file that was there is kept aside.
     """
     _require_sentence(acceptance, backup)
     with read_rows(backup.path) as rows:

@@ -137,7 +137,7 @@ class SqliteStore:
                 if self._connection.total_changes == before:
                     self._connection.execute("ROLLBACK")
                     return
-                # what can fail does so before the commit, but for the last step: that is made good in the next turn
+                # all steps that can fail come before the commit, except the last one: the next turn repairs it
                 with closing(NextAnchor(anchor, _last_entry(self._connection))) as following:
                     self._anchor_is_behind = True
                     self._connection.execute("COMMIT")

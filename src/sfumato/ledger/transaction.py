@@ -236,7 +236,7 @@ class LedgerTransaction:
         self.add(Row(0, RowKind.SETTLED.value, 0, same=charge.same, about=charge.sequence, content=release))
 
     def reach(self, place: int, reached: StreamProgress) -> None:
-        """Note that a stream has come one step further, or has begun; what was noted already is left alone."""
+        """Note that a stream has come one step further, or has begun; a note that exists already is left alone."""
         self._require_accepted()
         known = self.state.reached.get(place)
         if known == reached:

@@ -1,4 +1,4 @@
-"""Record and replay: what every mechanism was given on one database, against what it is given on a neighbour.
+"""Record and replay: the input of every mechanism on one database, against its input on a neighbour.
 
 Noise hides a wrong sensitivity from all but many samples; the inputs of the mechanisms do not. They are recorded where
 noise is drawn, with the coins, and compared: a person may move them by the declared sensitivity, and the order of rows

@@ -106,7 +106,7 @@ class SheetRow:
     owner: int
     values: Mapping[str, Any]
     hard: bool = False
-    """Whether it was made to disturb; what it counts is not foretold."""
+    """Whether it was made to disturb; its contribution is not predicted."""
 
 
 @dataclass(frozen=True, slots=True)
