@@ -199,7 +199,7 @@ def remembered(most: int) -> Callable[[Callable[..., T]], "functools._lru_cache_
 def size_of(thing: object, counted: Iterable[object] = ()) -> int:
     """Return the bytes of a value and of everything in it: containers and records, each object once.
 
-    What a record shares with others is counted with each of them, so that it is rather too much. Parts that are
+    Parts that records share are counted with each of them, so the result is rather too large. Parts that are
     `counted` elsewhere are left out, with what is in them and nowhere else.
     """
     total, seen, waiting = 0, set(map(id, counted)), [thing]

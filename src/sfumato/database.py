@@ -481,7 +481,7 @@ def _noisy(asked: Prepared, source: Source, tell: Progress) -> NoisyResult:
     """Read, and add noise. Nothing exact goes on: all of it is freed here, before the outcome's time is waited for."""
     run = partial(read_and_publish, asked.engine, source)
     if asked.plan.private.first:
-        return run_stages(asked.plan, run, evaluate)  # what is measured first is noisy before it is used
+        return run_stages(asked.plan, run, evaluate)  # first measurements are noisy before they are used
     histograms = asked.engine.run_selection(asked.job)  # exact, secret; none where the question selects no bound
     selected = select_bounds(asked.plan, histograms, source)  # noisy, and the bounds that they suggest
     aggregates = asked.engine.run(asked.job, selected_indices(selected), histograms)  # exact integers, clipped, secret

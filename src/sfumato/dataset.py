@@ -82,7 +82,7 @@ class SharedDataset:
 
         Those who take a snapshot or open one call this before they return a handle; no question does. The charge is
         durable before anything is read, and what is published is stored with it. Another call takes up an attempt that
-        ended early, at no further cost. What is refused, such as a budget that is too small, leaves the losses unknown.
+        ended early, at no further cost. A refusal, for example for too small a budget, leaves the losses unknown.
         Proof: proofs/truncation.md
         """
         plan = self._truncation_plan
@@ -99,7 +99,7 @@ class SharedDataset:
         """Return what was published of the truncation losses of a snapshot under this policy; None where nothing was.
 
         It reads at most one entry of the ledger, whichever snapshot answers now and whichever process published it.
-        What an earlier version published is paid for: it is read by the plan that measured it.
+        Losses that an earlier version published are paid for: the plan that measured them reads them.
         """
         known = self._truncation_bounds.get(version)
         if self._truncation_plan is None or known is not None:

@@ -82,7 +82,7 @@ class _Question:
     """The first group with its label, until there is a second."""
     notes: list[str] = field(default_factory=list)
     first: list[ProjectNode] = field(default_factory=list)
-    """What is measured first, because people's rows are compared with it."""
+    """Noisy values that are measured first, because people's rows are compared with them."""
     reads_pairs: bool = False
     """Whether a table with two owners may be scanned: while the source of its group is analysed."""
 
@@ -463,7 +463,7 @@ def _sort(relation: Sort, source: Analysed) -> Analysed:
     if isinstance(source.state, UnitLineage):
         return source  # the order of private rows is never shown
     keys = tuple((lower(key.expression, source.scope), key.descending, key.nulls_first) for key in relation.keys)
-    ordering = tuple(key for key in keys if columns_read(key[0]))  # what is the same everywhere puts nothing in order
+    ordering = tuple(key for key in keys if columns_read(key[0]))  # constants order nothing
     return source.with_flow(SortNode(source.flow, ordering), source.scope) if ordering else source
 
 

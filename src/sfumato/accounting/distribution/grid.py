@@ -237,7 +237,7 @@ def _with_failure(pair: Directions, delta: float) -> Directions:
 
 
 def _compose_inside(event: Event) -> Directions:
-    """Compose inside: what one sample serves several times is one event, and its curve is drawn first."""
+    """Compose inside: several uses of one sample form one event, and its curve is drawn first."""
     parts = _merge_equal_events([(event, 1)])
     if not parts:
         nothing = curves.pure(0.0)

@@ -119,7 +119,7 @@ def tilted_law(
     convolved, pointwise = _convolve(tilted, points, start)
     spill += 1e-290 * sum(len(law) * times for law, _, times in laws)  # masses that underflowed
     relative = math.expm1(min(50.0, relative * 1.01))
-    convolved = np.maximum(convolved[: stop - start + 1], 0.0)  # what was wrapped beyond `stop` is part of `spill`
+    convolved = np.maximum(convolved[: stop - start + 1], 0.0)  # `spill` includes the mass wrapped beyond `stop`
     return TiltedLaw(convolved, start, unit, theta, log_scale, pointwise, spill, relative, high)
 
 
