@@ -64,7 +64,7 @@ Each of them costs an integer for every kept row."""
 
 
 class CopySchema(Protocol):
-    """What is public about the tables of a bounded copy."""
+    """The public description of the tables of a bounded copy."""
 
     def unit(self, table: DeclaredTable) -> str | None:
         """Return the column of the owner's opaque id; None in a public table, and where each row is a person."""
@@ -223,7 +223,10 @@ def sum_of(column: Column, table: DeclaredTable) -> int:
 
 
 def rows_in_sampling_order(table: DeclaredTable) -> bool:
-    """Whether everybody's rows are ranked by draws: questions take the first of them, and not only of the crowded."""
+    """Whether all people's rows are ranked by draws, not only those of units over their bound.
+
+    Questions take the first of them.
+    """
     return table.rows_chosen or bool(summed_columns(table))
 
 

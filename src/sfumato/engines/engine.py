@@ -64,7 +64,7 @@ def _silent(_phase: str, _table: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an engine may use on this machine; beyond the memory it works on disk."""
+    """Resources an engine may use on this machine; beyond the memory it works on disk."""
 
     memory: str = "2GB"
     threads: int | None = None

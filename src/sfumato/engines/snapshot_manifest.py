@@ -31,7 +31,7 @@ class Manifest:
     version: str
     """The snapshot: random, public, in every receipt."""
     stamp: str
-    """What its files were, by name, size and time."""
+    """Its files, by name, size and time."""
     place: str
     """Where they lay."""
     tables: str

@@ -22,7 +22,7 @@ _INTEGERS = {
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 _CLOCKS = {"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"}
 _NULL = '"NULL"'
-"""What the engine calls the type of a column without values."""
+"""The engine's name for the type of a column without values."""
 _TEXT_PLACES = 18
 """Numbers in text are read with this many places, as many as the finest step has; from 10^20 on they are absent."""
 _WHOLE_NUMBER = "[ \\t]*([+-]?[0-9]{1,38})([.]0*)?[ \\t]*"

@@ -16,7 +16,7 @@ from sfumato.engines.sql.texts import DECIMAL, INTEGER
 from sfumato.policy.policy import Column
 
 NANOSECONDS = "nanoseconds"
-"""What we call the type of timestamps that Spark reads as integers: it has none so fine."""
+"""Our name for the type of timestamps that Spark reads as integers: it has none so fine."""
 _KINDS = {
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), Kind.INTEGER),
     **dict.fromkeys(("float", "double"), Kind.FLOATING),
@@ -30,7 +30,7 @@ _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _MAX_QUICK_PRODUCT = 2**46
 """Below this a quotient errs by less than a sixteenth, and half a step times the step's numerator is exact."""
 _SPLIT_FACTOR = 2.0**27 + 1
-"""What splits a double into two halves of 26 bits."""
+"""The factor that splits a double into two halves of 26 bits."""
 _TEXT_PLACES = 18
 """Numbers in names of partitions are read with this many places, as many as the finest step has."""
 

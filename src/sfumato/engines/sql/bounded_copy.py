@@ -163,7 +163,7 @@ def _kept_columns(table: Table) -> list[Column]:
 
 
 def _bounded(build: Building, table: Table, columns: list[Column], parts: int, progress: Progress) -> _Sources:
-    """Choose the rows of those who have too many, and number everybody's, part by part: a part fits into memory.
+    """Choose rows of units over their bound, and number the rows of all people, part by part: a part fits into memory.
 
     Where there are several parts, each is written into the copy when it is ready, in an order of its own: no statement
     needs memory for more than one part, and the time that is left follows from the parts that are done.
@@ -208,7 +208,7 @@ def _find_crowded(build: Building, table: Table, columns: list[Column], parts: i
     crowds = [select("id", rows, group_by="id", having=f"count(*) > {most}")]
     if isinstance(table.unit, UnitColumn):  # their rows have been counted
         crowds = [select("id", build.stage("units"), where=f"u IS NOT NULL AND n > {most}")]
-    if rows_in_sampling_order(table):  # each question keeps fewer, so the order of everybody's rows is drawn
+    if rows_in_sampling_order(table):  # each question keeps fewer, so the order of all people's rows is drawn
         crowds = [select("DISTINCT id", rows)]
     crowds += [
         select("id", rows, where=f"{key} IS NOT NULL", group_by=f"id, {key}", having="count(*) > 1") for key in unique
@@ -270,7 +270,7 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
     number = f"row_number() OVER ({over})"
     if are_read_again(build, table, columns):
         chosen = f"{build.stage('chosen')} AS r"
-        few = "FALSE" if rows_in_sampling_order(table) else f"n <= {most_rows(table)}"  # everybody but the crowded
+        few = "FALSE" if rows_in_sampling_order(table) else f"n <= {most_rows(table)}"  # all units within their bound
         people = subquery(select("u, id", build.stage("units"), where=["u IS NOT NULL", few]))
         others = subquery(rows_of(build, table, columns, people), "r")
     else:

@@ -1,4 +1,4 @@
-"""What the bounded copy needs of a build under way, in whichever engine."""
+"""Interface of a running build that the bounded copy needs, in any engine."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar

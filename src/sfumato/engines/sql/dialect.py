@@ -33,7 +33,7 @@ class ByWindow:
     """Rows on the grid are written down, and windows over them select rows: `bounded_copy`."""
 
     row_locator: str
-    """What tells the rows of one intermediate table apart."""
+    """The column that tells the rows of one intermediate table apart."""
     rank_partitions: RankPartitions | None = None
     """In which parts rows are ranked, so that a part fits into little memory; None where all are ranked at once."""
     pair_hash: Callable[[str, str], str] | None = None
@@ -103,7 +103,7 @@ class Dialect:
     quotient: Callable[[str, str], str]
     """Of two wide integers, towards zero; NULL is NULL, and the divisor is never zero."""
     remainder: Callable[[str, str], str]
-    """What `quotient` leaves, with the sign of the dividend."""
+    """The remainder of `quotient`, with the sign of the dividend."""
     floor_divide: Callable[[str, str], str]
     """The quotient of two positive BIGINTs, rounded down, as a BIGINT."""
     whole_double: Callable[[str], str]

@@ -79,10 +79,10 @@ class Frame:
 
     source: str
     columns: Columns
-    """What can be used above it."""
+    """The columns that can be used above it."""
     conditions: tuple[str, ...] = ()
     order: tuple[tuple[str, str], ...] = ()
-    """What rows are ordered by, and in which direction."""
+    """The sort keys of the rows, with their directions."""
     ties: tuple[str, ...] = ()
     """Columns that tell any two rows apart, where an order is needed."""
     count: int | None = None
@@ -95,7 +95,7 @@ class Frame:
 
     @property
     def ordered(self) -> str:
-        """What stands after ORDER BY."""
+        """The text after ORDER BY."""
         return ", ".join([*(f"{sql} {direction}" for sql, direction in self.order), *self.ties])
 
     def select(self, listed: Sequence[str]) -> str:

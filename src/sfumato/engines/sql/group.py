@@ -115,7 +115,7 @@ def histogram_sql(plan: GroupPlan, one: PlannedMeasurement, tables: Tables, dial
 def buckets_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect: Dialect) -> str:
     """Return the statement of what is chosen: keys, bucket, and what the rows in it weigh together.
 
-    A row weighs an equal part of what those of its owner weigh, rounded down, and 1 where everybody has one row. Only
+    A row weighs an equal part of what those of its owner weigh, rounded down, and 1 where each person has one row. Only
     rows count that have a bucket and, where there is a condition, meet it; one without a key counts and is in no cell.
     Where the copy knows how many rows an owner has, they are not counted. Where there are very many buckets, keys come
     with a list of all rows instead: see `bucket_lists`. Where arrays are quicker, rows come as they are: `row_weights`.

@@ -1,4 +1,4 @@
-"""What the buckets of all cells hold, from the columns that a statement returned."""
+"""The contents of the buckets of all cells, from the columns that a statement returned."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

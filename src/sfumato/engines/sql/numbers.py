@@ -83,7 +83,7 @@ class NumberForms:
     quotient: Callable[[str, str, str], str]
     """Of two integers of the type, towards zero; the second is not zero."""
     remainder: Callable[[str, str, str], str]
-    """What the quotient leaves."""
+    """The remainder of the quotient."""
     nonzero: Callable[[str, str, bool], str]
     """A divisor, given its zero: NULL where it is that; the last says that it is a column or spelled out."""
     rounded_root: Callable[[str], str]

@@ -66,7 +66,7 @@ class MaterializedTable:
     """Public rows in a table of their own, which is dropped when no handle is left."""
 
     relation: str
-    """What stands after FROM."""
+    """The text after FROM."""
     rows: int
     size: int
     """Bytes, about."""

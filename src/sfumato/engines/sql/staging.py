@@ -1,7 +1,7 @@
 """The rows of a private table on their way into the copy: on the grid, under the opaque id of each owner.
 
 Where rows only arrived since the copy before, the people who have such rows are bounded again, from all their rows; and
-what the copy before has of everybody else stays (proofs/bounded_copy.md §5d).
+what the earlier copy has of all other people stays (proofs/bounded_copy.md §5d).
 """
 
 from collections.abc import Callable, Sequence

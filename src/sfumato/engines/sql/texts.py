@@ -10,7 +10,7 @@ from sfumato.language.scalar import Operator, Scalar
 MAX_COUNT = 2**31 - 1
 """More characters than any text has."""
 SPACE = "\t\n\v\f\r "
-"""What may stand around a value in a text."""
+"""Characters allowed around a value in a text."""
 AROUND = r"[\t\n\v\f\r ]*"
 _YEAR = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
 DATE = f"{_YEAR}-[0-9]{{1,2}}-[0-9]{{1,2}}"

@@ -82,7 +82,7 @@ def lost_in_one_pass(build: Building, table: Table, columns: list[Column], unit:
 
 
 def cut_in_one_pass(build: Building, table: Table, columns: list[Column], unit: str) -> str | None:
-    """Return the query for what everybody loses; None where no losses are kept."""
+    """Return the query for what each person loses; None where no losses are kept."""
     if build.policy.budget.truncation is None:
         return None
     return cut_in_all(build, columns, unit, _people(build, table), _firsts(build, table, columns, unit))
@@ -171,7 +171,7 @@ def _ranked(build: Building, table: Table, columns: list[Column], rows: str, *, 
     values = [(f"r.c{at}", kind_of(column)) for at, column in enumerate(columns)]
     names = ", ".join([*_along(table), *(f"c{at}" for at in range(max(len(columns), 1))), *lost])
     first = row_hash(f"{dialect.id_text('r.id')} || '#'", values, dialect)
-    # each question keeps fewer, so the order of everybody's rows is drawn
+    # each question keeps fewer, so the order of all people's rows is drawn
     all_drawn = apart or rows_in_sampling_order(table)
     if not all_drawn and not unique:
         first = f"CASE WHEN r.n > {most} THEN {first} END"

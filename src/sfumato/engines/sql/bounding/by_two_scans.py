@@ -52,7 +52,7 @@ def stage_units_over_bound(build: Building, table: Table) -> None:
 
 
 def choose_again(build: Building, table: Table, columns: list[Column]) -> None:
-    """Write down the rows that crowded people keep, with their ranks, and what they were before their bounds."""
+    """Write down the rows that units over their bound keep, with their ranks, and what they were before clipping."""
     crowded, chosen = build.stage("crowded"), build.stage("chosen")
     ((expected, rows, moved),) = build.rows(
         f"SELECT coalesce(sum(least(n, {most_rows(table)})), 0), coalesce(sum(n), 0), "  # noqa: S608

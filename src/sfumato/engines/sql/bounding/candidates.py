@@ -1,4 +1,4 @@
-"""What one person adds at every bound: rows in an order of the person's own, each as far as it fits below the bound.
+"""One person's contribution at every bound: rows in the person's own order, each as far as it fits below the bound.
 
 Theorem: at a bound one person adds at most that much over all cells together, and what a person adds depends on that
 person's rows alone.  Proof: proofs/chosen_caps.md
@@ -324,7 +324,7 @@ def bounded_measures(
 def _counts(one: Quantity, names: Names) -> list[str]:
     """Return what must hold of a row that counts."""
     where = [] if one.where is None else [names[one.where]]
-    arguments = [] if one.distinct else one.arguments  # different people are counted: everybody has an id
+    arguments = [] if one.distinct else one.arguments  # different people are counted: each person has an id
     return [*where, *(f"{names[part]} IS NOT NULL" for part in arguments if part.facts.nullable)]
 
 

@@ -13,7 +13,7 @@ from sfumato.engines.sql.names import PERSON
 from sfumato.policy.policy import Table, UnitColumn
 
 STAGED_NUMBER = "person"
-"""What the number is called in intermediate tables."""
+"""Name of the number in intermediate tables."""
 _TYPE = "UINTEGER"
 
 

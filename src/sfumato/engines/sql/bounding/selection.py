@@ -1,4 +1,4 @@
-"""What all people together have up to each bound: added up once, when the copy is written.
+"""Totals of all people up to each bound: added up once, when the copy is written.
 
 A question that leaves no row out chooses its bounds by these numbers, so that it need not look at people's rows for it.
 

@@ -1,4 +1,4 @@
-"""What caps and bounds cut off, person by person: a table of the copy that only `budget.truncation` reads.
+"""Truncation losses of caps and bounds, person by person: a table of the copy that only `budget.truncation` reads.
 
 Theorem: the row of a person is a function of the salt and of that person's own rows.
 Proof: proofs/truncation.md
@@ -38,7 +38,7 @@ def cut_columns(build: Building, columns: list[Column], unit: str | None) -> lis
 
 
 def truncation_loss_sql(build: Building, columns: list[Column], unit: str | None, here: str) -> str:
-    """Return the query for the losses of everybody in one part who lost something, one row each.
+    """Return the query for the losses of each person in one part who lost something, one row each.
 
     The rows of the stage hold c0, c1, … as they are kept and o0, o1, … as they were before their bounds.
     """
@@ -89,7 +89,7 @@ def sums_of(build: Building, columns: list[Column], rows: int) -> dict[str, str]
 
 
 def cut_by_sums(build: Building, columns: list[Column], unit: str, people: str, kept: str) -> str:
-    """Return the query for the losses of everybody who lost something, one row each.
+    """Return the query for the losses of each person who lost something, one row each.
 
     `people` and `kept` are relations of ids and `sums_of` all rows and the kept ones. The losses are what all rows
     have and kept ones have not, on either side of zero, and what bounds took from kept ones.
