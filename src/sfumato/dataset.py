@@ -1,4 +1,4 @@
-"""What the accounts of one open dataset share: its snapshot, its ledger, and the truncation losses of the snapshot."""
+"""State shared by the accounts of an open dataset: its snapshot, its ledger, and the snapshot's truncation losses."""
 
 import json
 import os
@@ -24,11 +24,11 @@ from sfumato.release.bounding.truncation import has_published, release_truncatio
 from sfumato.release.noisy import noisy_from_json, noisy_to_json
 
 TRUNCATION_HISTORY_TEXT = "What caps and bounds cut off (budget.truncation)"
-"""What `history` shows for the measurement of truncation losses. It is stored: it never changes."""
+"""The text that `history` shows for the measurement of truncation losses. It is stored: it never changes."""
 
 
 class SharedDataset:
-    """What the accounts of one open dataset have in common. The last handle that is closed lets go of it."""
+    """State shared by the accounts of one open dataset. The last handle that is closed lets go of it."""
 
     def __init__(self, policy: Policy, engine: Engine, ledger: Ledger, watch: SnapshotWatch | None = None) -> None:
         self.policy = policy
@@ -40,7 +40,7 @@ class SharedDataset:
         earlier = plan_truncation_release(policy, counts_people=False)
         self._truncation_plans = [plan for plan in (self._truncation_plan, earlier) if plan is not None]
         self._truncation_bounds: dict[str, TruncationBounds] = {}
-        """What was published, by the id of the snapshot."""
+        """The published bounds, by the id of the snapshot."""
         self._renew_locks()
         _OPEN.add(self)
 

@@ -130,7 +130,7 @@ def _requested_aggregate(measure: Measure, scope: ScalarScope) -> RequestedAggre
             "Use COUNT(DISTINCT …) to count people.",
         )
     if people and not aggregate.distinct and not people[0].facts.nullable:
-        aggregate = replace(aggregate, arguments=())  # everybody has a name: this counts rows
+        aggregate = replace(aggregate, arguments=())  # every person has a name: this counts rows
     return RequestedAggregate(measure.name, aggregate, measure.at)
 
 

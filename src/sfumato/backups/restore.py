@@ -22,7 +22,7 @@ from sfumato.server.file_paths import sidecar_path
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """What a restore did."""
+    """The result of a restore."""
 
     policy: Path
     ledger: RestoredLedger

@@ -28,7 +28,7 @@ class AnsweredDashboard:
     releases: tuple[Release, ...]
     """The answers, in the order of the tiles."""
     loss: PrivacyLoss
-    """What all of them cost together."""
+    """The privacy loss of all of them together."""
     charged: bool
     """Whether they were charged just now."""
     time: datetime

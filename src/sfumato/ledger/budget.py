@@ -1,4 +1,4 @@
-"""What an account may spend, how much of it is used, and what the answers so far reveal at most."""
+"""The cap of an account, the used part of it, and a bound on what the answers so far reveal."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

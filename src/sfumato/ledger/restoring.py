@@ -27,7 +27,7 @@ from sfumato.policy.policy import Location, Policy
 
 
 class RestoreOutcome(Enum):
-    """What became of a restore."""
+    """The outcome of a restore."""
 
     UNCHANGED = auto()
     """The ledger in place has the same entries as the backup."""
@@ -55,7 +55,7 @@ class Acceptance:
 
     sentence: str
     lost: PrivacyLoss | None
-    """What the lost answers cost at most, as the owner counts it; None where nothing is counted."""
+    """The maximum cost of the lost answers, as the owner counts it; None where nothing is counted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """One turn of the writer: what becomes of each request, decided in order, on the state as of now.
 
-A transaction exists inside `Store.writing` only. What it adds counts when that has ended well.
+A transaction exists inside `Store.writing` only. Its rows count once `Store.writing` has ended without an error.
 """
 
 from collections.abc import Callable
@@ -83,7 +83,7 @@ class LedgerTransaction:
         self._clock = time_ns() // 1000
 
     def add(self, row: Row) -> Row:
-        """Append a row; its sequence, time and head are filled in here. What does not fit is refused and not added."""
+        """Append a row; its sequence, time and head are filled in here. A row that does not fit is refused."""
         self._require_clock()
         return self._append_row(row)
 

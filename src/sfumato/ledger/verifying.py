@@ -265,7 +265,7 @@ class _Replay:
             self.cohorts = {cohort: caps for cohort, caps in left if caps}
 
     def _charge(self, names: Set[str], event: str, content: str) -> None:
-        """Charge everybody, or the cohorts that the charge names; under another assignment all begin at the most."""
+        """Charge all people, or the cohorts that the charge names; under another assignment all begin at the most."""
         if not content:
             for caps in (self.accounts, *self.cohorts.values()):
                 for name in names & caps.keys():

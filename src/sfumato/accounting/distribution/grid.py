@@ -215,7 +215,7 @@ def directions(event: Event, *, alone: bool = False) -> Directions:
 
 
 def _truncated_directions(event: TruncatedPoissonSampled) -> Directions:
-    """Return above a draw between both cases that everybody sees, below a release in which other units add nothing."""
+    """Return above a draw between both cases that is public, below a release in which other units add nothing."""
     cut, inner = truncation(event), event.event
     whole = directions(PoissonSampled(event.rate, inner))
     kept = cut.min_inclusion_rate(event.rate)
