@@ -2,7 +2,7 @@
 
 A request is prepared like a question and charges nothing. An approval is one charge for exactly that measurement: the
 dataset's cap still decides, and the analyst's own share is left as it is. A text with names that do not exist for the
-analyst is filed as it is typed: nobody looks whether they exist until the owner does. Proof: proofs/approvals.md
+analyst is filed as it is typed. Whether they exist is not checked until the owner does so. Proof: proofs/approvals.md
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping

@@ -21,7 +21,7 @@ _type_of: Callable[[object], Any] = type
 _OVERHEAD_BYTES = 400
 """Bytes that a cache itself needs for one entry, about."""
 _MEASURED_EVERY = 8
-"""One of so many results of a function is measured; those up to the next one are taken to be as large."""
+"""One of this many results of a function is measured; those up to the next one are assumed to be as large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ class SameObjects:
 
 
 class SizedCache:
-    """Values by their keys, thread-safe. The values of one owner, and all of them, have at most so many bytes.
+    """Values by their keys, thread-safe. The bytes of one owner's values are limited, and so are those of all values.
 
-    What was not used for the longest time is forgotten first: of an owner who has too much, or else of anyone.
+    The least recently used value is forgotten first: of an owner over the limit, or else of any owner.
     """
 
     def __init__(self, max_bytes: int, max_owner_bytes: int) -> None:
@@ -105,7 +105,7 @@ class SizedCache:
         counted: Iterable[object] = (),
         counted_bytes: int = 0,
     ) -> None:
-        """Hold a value for an owner; one that is too large by itself is not held.
+        """Hold a value for an owner. A value that alone is too large is not held.
 
         `counted` are parts of it whose bytes are known already: `counted_bytes`, which are added.
         """
@@ -167,7 +167,7 @@ _CACHES = _Remembered()
 
 
 def remembered(most: int) -> Callable[[Callable[..., T]], "functools._lru_cache_wrapper[T]"]:
-    """Remember the last results of a function of numbers, at most so many, and with all such functions so many bytes.
+    """Remember the last results of a function of numbers: at most `most`, and MAX_NUMBER_BYTES for all such functions.
 
     A hit costs what one of `lru_cache` costs. Results are counted when they are computed, by the first of every few.
     Beyond MAX_NUMBER_BYTES all these functions forget everything and compute anew: what they return never depends on
@@ -199,7 +199,7 @@ def remembered(most: int) -> Callable[[Callable[..., T]], "functools._lru_cache_
 def size_of(thing: object, counted: Iterable[object] = ()) -> int:
     """Return the bytes of a value and of everything in it: containers and records, each object once.
 
-    What a record shares with others is counted with each of them, so that it is rather too much. Parts that are
+    Parts that records share are counted with each of them, so the result is rather too large. Parts that are
     `counted` elsewhere are left out, with what is in them and nowhere else.
     """
     total, seen, waiting = 0, set(map(id, counted)), [thing]

@@ -100,7 +100,7 @@ class Database:
         return self._shared.current()
 
     def as_analyst(self, name: str, roles: tuple[str, ...] | None = None) -> "Database":
-        """Return a handle for an analyst's account, to be closed by itself; with `roles`, it has their rights alone."""
+        """Return a handle for an analyst's account, to be closed separately; with `roles`, it has only their rights."""
         self._check_open()
         if self.account:
             raise BadParameter(
@@ -131,8 +131,8 @@ class Database:
         `epsilon` is the most that the whole query may cost; `within` asks for 95 % margins, by column, such as 25 or
         "5%"; `share` spends a part of this account's budget, such as "2%", as its ledger counts it. `key` names this
         attempt, so that it can be taken up again after a crash without a second charge.
-        `parameters` are the values of $1, $2, … or :name in the text: a list, or a dict. `progress` is told the phases
-        of a long answer.
+        `parameters` are the values of $1, $2, … or :name in the text: a list, or a dict. `progress` is called with the
+        phases of a long answer.
         """
         tell = checked_progress(progress)
         tell("plan", "")
@@ -226,7 +226,7 @@ class Database:
         """Return price, share, margins and mechanisms. It reads no private data, is free, and refuses when `ask` would.
 
         `share`, `used_after` and `spent_after` say what it would do to this account's budget.
-        With `household` it also says what so many people lose together.
+        With `household`, a number of people, it also says what they lose together.
         """
         price = RequestedPrice(epsilon, within, share, delta)
         asked = self._with_sources(sql, parameters, price)
@@ -481,7 +481,7 @@ def _noisy(asked: Prepared, source: Source, tell: Progress) -> NoisyResult:
     """Read, and add noise. Nothing exact goes on: all of it is freed here, before the outcome's time is waited for."""
     run = partial(read_and_publish, asked.engine, source)
     if asked.plan.private.first:
-        return run_stages(asked.plan, run, evaluate)  # what is measured first is noisy before it is used
+        return run_stages(asked.plan, run, evaluate)  # first measurements are noisy before they are used
     histograms = asked.engine.run_selection(asked.job)  # exact, secret; none where the question selects no bound
     selected = select_bounds(asked.plan, histograms, source)  # noisy, and the bounds that they suggest
     aggregates = asked.engine.run(asked.job, selected_indices(selected), histograms)  # exact integers, clipped, secret

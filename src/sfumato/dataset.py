@@ -1,4 +1,4 @@
-"""What the accounts of one open dataset share: its snapshot, its ledger, and the truncation losses of the snapshot."""
+"""State shared by the accounts of an open dataset: its snapshot, its ledger, and the snapshot's truncation losses."""
 
 import json
 import os
@@ -24,11 +24,11 @@ from sfumato.release.bounding.truncation import has_published, release_truncatio
 from sfumato.release.noisy import noisy_from_json, noisy_to_json
 
 TRUNCATION_HISTORY_TEXT = "What caps and bounds cut off (budget.truncation)"
-"""What `history` shows for the measurement of truncation losses. It is stored: it never changes."""
+"""The text that `history` shows for the measurement of truncation losses. It is stored: it never changes."""
 
 
 class SharedDataset:
-    """What the accounts of one open dataset have in common. The last handle that is closed lets go of it."""
+    """State shared by the accounts of one open dataset. The last handle that is closed lets go of it."""
 
     def __init__(self, policy: Policy, engine: Engine, ledger: Ledger, watch: SnapshotWatch | None = None) -> None:
         self.policy = policy
@@ -40,12 +40,12 @@ class SharedDataset:
         earlier = plan_truncation_release(policy, counts_people=False)
         self._truncation_plans = [plan for plan in (self._truncation_plan, earlier) if plan is not None]
         self._truncation_bounds: dict[str, TruncationBounds] = {}
-        """What was published, by the id of the snapshot."""
+        """The published bounds, by the id of the snapshot."""
         self._renew_locks()
         _OPEN.add(self)
 
     def _renew_locks(self) -> None:
-        """Make locks that nobody holds: after a fork, the threads that held them do not exist."""
+        """Make locks that no thread holds: after a fork, the threads that held them do not exist."""
         self._lock = Lock()
         self._changing = RLock()
 
@@ -82,7 +82,7 @@ class SharedDataset:
 
         Those who take a snapshot or open one call this before they return a handle; no question does. The charge is
         durable before anything is read, and what is published is stored with it. Another call takes up an attempt that
-        ended early, at no further cost. What is refused, such as a budget that is too small, leaves the losses unknown.
+        ended early, at no further cost. A refusal, for example for too small a budget, leaves the losses unknown.
         Proof: proofs/truncation.md
         """
         plan = self._truncation_plan
@@ -99,7 +99,7 @@ class SharedDataset:
         """Return what was published of the truncation losses of a snapshot under this policy; None where nothing was.
 
         It reads at most one entry of the ledger, whichever snapshot answers now and whichever process published it.
-        What an earlier version published is paid for: it is read by the plan that measured it.
+        Losses that an earlier version published are paid for: the plan that measured them reads them.
         """
         known = self._truncation_bounds.get(version)
         if self._truncation_plan is None or known is not None:

@@ -40,7 +40,7 @@ def position_prefix(position: tuple[int, int] | tuple[int, int, str]) -> str:
 
 
 def closest_names(word: object, known: Iterable[str], most: int = 1) -> list[str]:
-    """Return those of the known words that somebody who wrote `word` may have meant, the nearest first."""
+    """Return those of the known words that the writer of `word` may have meant, the nearest first."""
     if not isinstance(word, str) or len(word) > _MAX_WORD_CHARS:
         return []
     folded = {name.lower(): name for name in known}
@@ -57,7 +57,7 @@ def suggestion(word: object, known: Iterable[str]) -> str:
 
 
 class Interface(StrEnum):
-    """The way in by which somebody asks: each spells what a question is asked with in its own words."""
+    """The interface of a user: each spells the options of a question in its own words."""
 
     PYTHON = "python"
     COMMAND = "command"
@@ -117,7 +117,7 @@ class Refusal(Exception):  # noqa: N818  (a refusal is not an error: it is the s
         return self.remedy_for(Interface.PYTHON)
 
     def remedy_for(self, speaker: Interface) -> str:
-        """Return what to do next in the words of whoever asked."""
+        """Return what to do next, in the words of the user's interface."""
         return "".join(part if isinstance(part, str) else part.format_for(speaker) for part in self._remedy)
 
     def __str__(self) -> str:

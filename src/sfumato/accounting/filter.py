@@ -97,7 +97,7 @@ class Filter:
 
     @property
     def spent(self) -> PrivacyLoss:
-        """A bound of everything charged so far, at the budget's delta. It holds whenever somebody looks.
+        """A bound of everything charged so far, at the budget's delta. It holds whenever it is read.
 
         Theorem: at every stopping time the transcript is (spent.epsilon, spent.delta)-DP. Proof: proofs/odometer.md
         """
@@ -106,7 +106,7 @@ class Filter:
 
     @property
     def remaining(self) -> PrivacyLoss:
-        """What one more pure release may cost at most beside `spent`, and the delta that is left."""
+        """The maximum cost of one more pure release beside `spent`, and the delta that is left."""
         beyond = self.pure is None or self.pure > self.epsilon
         delta = self.delta - self.approximate - (self.delta / 2 if beyond else 0)
         return PrivacyLoss(max(Fraction(0), self.epsilon - self.spent.epsilon), max(Fraction(0), delta))

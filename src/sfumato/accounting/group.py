@@ -1,4 +1,4 @@
-"""What a group of units loses together: neighbours that differ in k units instead of one.
+"""Privacy loss of a group of units: neighbours that differ in k units instead of one.
 
 Proof: proofs/group.md
 """

@@ -1,4 +1,4 @@
-"""What was lost, in the two numbers people use: epsilon and delta, exact inside and rounded up for reading."""
+"""Privacy loss in two numbers: epsilon and delta, exact inside and rounded up for reading."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

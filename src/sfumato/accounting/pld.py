@@ -1,4 +1,4 @@
-"""What a composition costs, between two certified numbers: by the distribution of the privacy loss itself.
+"""The cost of a composition, between two certified numbers: by the distribution of the privacy loss itself.
 
 `bounds` gives epsilon at a delta, `delta_bounds` gives delta at an epsilon; the first number is never above the truth
 and the second never below it, rounding included. The events' parameters must have been fixed in advance (the questions

@@ -50,7 +50,7 @@ def truncation(event: TruncatedPoissonSampled) -> Truncation:
         max(Fraction(0), Fraction(lower(full))),
         min(Fraction(1), Fraction(upper(full))),
         max(Fraction(0), Fraction(lower(kept_there))),
-        min(rate, Fraction(upper(kept_there))),  # a sample that is cut keeps nobody more often
+        min(rate, Fraction(upper(kept_there))),  # truncation keeps no person more often
     )
 
 

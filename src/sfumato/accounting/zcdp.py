@@ -116,7 +116,7 @@ def _rho(event: Event) -> Fraction | float:
         case RenyiBounded():  # its losses are known at a few orders, and zCDP asks for all of them
             return _of_pure(epsilon_or_infinity(event))
         case PoissonSampled(1, inner):
-            return _rho(inner)  # everybody is sampled
+            return _rho(inner)  # every unit is sampled
         case PoissonSampled(_, inner) if (sampled := epsilon_or_infinity(event)) < inf or nonprivate(inner):
             return _of_pure(sampled)
         case TruncatedPoissonSampled() | BestOfPoisson() | BestOfNegativeBinomial() if (

@@ -82,7 +82,7 @@ class _Question:
     """The first group with its label, until there is a second."""
     notes: list[str] = field(default_factory=list)
     first: list[ProjectNode] = field(default_factory=list)
-    """What is measured first, because people's rows are compared with it."""
+    """Noisy values that are measured first, because people's rows are compared with them."""
     reads_pairs: bool = False
     """Whether a table with two owners may be scanned: while the source of its group is analysed."""
 
@@ -304,7 +304,7 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
     unique = frozenset((scan.label, field.name) for field in table.fields if field.unique)
     _check_unit(reading.options, table, scan.at)
     owned = UnitLineage(unit, table.identity, table.rows_per_unit, table.groups_per_unit, unique, (_owner_name(table),))
-    # where each row is a person, the number of a row tells rows apart, so that nobody can have two
+    # where each row is a person, row numbers tell rows apart, so no person can have two rows
     most = table.rows_per_unit if table.identity else None
     once = tuple(field.stored for field in table.fields if field.unique and field.facts.kind is not Kind.UNIT)
     sole = any(field.unique and field.facts.kind is Kind.UNIT for field in table.fields)
@@ -461,9 +461,9 @@ def _private_project(
 
 def _sort(relation: Sort, source: Analysed) -> Analysed:
     if isinstance(source.state, UnitLineage):
-        return source  # nobody sees the order of private rows
+        return source  # the order of private rows is never shown
     keys = tuple((lower(key.expression, source.scope), key.descending, key.nulls_first) for key in relation.keys)
-    ordering = tuple(key for key in keys if columns_read(key[0]))  # what is the same everywhere puts nothing in order
+    ordering = tuple(key for key in keys if columns_read(key[0]))  # constants order nothing
     return source.with_flow(SortNode(source.flow, ordering), source.scope) if ordering else source
 
 

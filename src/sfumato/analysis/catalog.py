@@ -187,7 +187,7 @@ class PublicRows(Protocol):
 
     @property
     def size(self) -> int:
-        """The bytes that they take as long as somebody has them, about."""
+        """The approximate number of bytes that they take while they are held."""
 
 
 class PublicData(Protocol):

@@ -179,7 +179,7 @@ def _names_people(expression: Expression, relation: Relation, catalog: Catalog) 
 def _join_sides(leaves: Sequence[Relation], rest: list[Expression], relation: GroupBy, catalog: Catalog) -> list[_Side]:
     """Return the relations that meet: tables of one and the same person are one, with the public ones that they meet.
 
-    What is said of one of them alone is taken out of `rest`.
+    Conditions on only one of them are removed from `rest`.
     """
     sides = [_Side(leaf, set(_labels(leaf))) for leaf in leaves if reads_private_tables(leaf, catalog)]
     waiting = [_Side(leaf, set(_labels(leaf))) for leaf in leaves if not reads_private_tables(leaf, catalog)]
@@ -294,7 +294,7 @@ def _relabel(scalar: Scalar, label: str) -> Scalar:
 
 
 def _owners(analysed: Sequence[Analysed], differing: Sequence[Expression], relation: GroupBy) -> list[UnitLineage]:
-    """Return whom the sides belong to: those are the people who are said to differ."""
+    """Return the owners of the sides: the query says that these people differ."""
     scope = _scope(analysed)
     for part in differing:
         if not all(is_unit_id(lower(expression, scope)) for expression in _differing_parts(part)):

@@ -68,7 +68,7 @@ def private_group_by(
     contribution = _contribution(owned, limits, _cells_of_a_person(keys, cells, owned) if pays else None)
     aggregates = round_until_summable(aggregates, contribution.rows)
     group = Group(relation.label, source.flow, owned.unit, owned.shared_ids, named, aggregates, contribution, together)
-    if group.public_keys and group.cells <= group.contribution.groups:  # nobody can be in more cells than there are
+    if group.public_keys and group.cells <= group.contribution.groups:  # no person can be in more cells than exist
         fewer = replace(group.contribution, groups=max(1, group.cells), bound_groups=False)
         group = replace(group, contribution=fewer)
     columns = [(key.name, replace(key.scalar.facts, nullable=False)) for key in named]
@@ -130,7 +130,7 @@ def _requested_aggregate(measure: Measure, scope: ScalarScope) -> RequestedAggre
             "Use COUNT(DISTINCT …) to count people.",
         )
     if people and not aggregate.distinct and not people[0].facts.nullable:
-        aggregate = replace(aggregate, arguments=())  # everybody has a name: this counts rows
+        aggregate = replace(aggregate, arguments=())  # every person has a name: this counts rows
     return RequestedAggregate(measure.name, aggregate, measure.at)
 
 

@@ -23,7 +23,7 @@ from sfumato.query.relation import Filter, Join, JoinKind, Relation
 from sfumato.query.unlabelled import number_labels
 
 _MAX_PERMUTED_TABLES = 4
-"""Of so many tables of people all orders are tried: 24."""
+"""Maximum number of tables of people whose orders are all tried: 24 orders."""
 
 Joiner = Callable[[Join, Analysed, Analysed], tuple[Analysed, str | None]]
 """Joins two analysed relations and returns a note where something was implied."""

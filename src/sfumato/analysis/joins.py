@@ -202,7 +202,7 @@ def _settled_beside(
 
 
 def materialize_public(other: Analysed, keys: tuple[Scalar, ...], used: Used, public: PublicData) -> Analysed:
-    """Return public rows as they are once computed: what is known of them and what is read are the same rows."""
+    """Return public rows that are computed once, so that the facts about them hold for the rows that are read."""
     label = f'"kept" {_first_label(other.flow)}'
     known = {name: Item(f"{name[0]}.{name[1]}", scalar) for name, scalar in other.scope.items() if name in used}
     items = tuple(known.values())

@@ -54,7 +54,7 @@ class UnitLineage:
 
 @dataclass(frozen=True, slots=True)
 class Analysed:
-    """A relation with its flow: what its columns are, whom they belong to, which of their values are public."""
+    """A relation with its flow: its columns, the units they belong to, and which of their values are public."""
 
     flow: RelNode
     scope: ScalarScope

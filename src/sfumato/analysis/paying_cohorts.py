@@ -1,7 +1,7 @@
 """Which cohorts pay for a question: those whose people the conditions of its text let through.
 
-Privacy does not rest on it: a statement reads people of the cohorts that pay, whatever the text means. What is decided
-here is whether others could matter to the answer.  Proof: proofs/cohorts.md
+Privacy does not rest on it: a statement reads people of the cohorts that pay, whatever the text means. This module
+decides whether others could matter to the answer.  Proof: proofs/cohorts.md
 """
 
 from dataclasses import dataclass

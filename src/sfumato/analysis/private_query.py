@@ -136,7 +136,7 @@ class PrivateQuery:
     notes: tuple[str, ...] = ()
     """Notes on steps that the text does not show, such as an implied equality of units."""
     first: tuple[ProjectNode, ...] = field(default=(), kw_only=True)
-    """What is measured first: noisy rows that rows of other groups are compared with, under the label of each."""
+    """Noisy rows that are measured first, because rows of other groups are compared with them, by label."""
     days: frozenset[int] = frozenset()
     """The places of columns that are dates for people, though they are computed as timestamps: DATE_TRUNC of a date."""
     cohorts: tuple[str, ...] | None = None

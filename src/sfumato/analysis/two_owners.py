@@ -29,7 +29,7 @@ from sfumato.query.private_rows import reads_private_tables
 from sfumato.query.relation import Filter, GroupBy, Join, JoinKind, Options, Relation, Scan, inputs
 
 MAX_FLOW_CELLS = 32
-"""Into so many groups rows of two people may fall: each is measured with a part of the price."""
+"""Maximum number of groups for rows of two people: each group is measured with a part of the price."""
 TWO_OWNERS_NOTE = (
     "Each row belongs to two people. Part of epsilon selects how much of one person counts, so the margin is known "
     "only with the answer."

@@ -114,7 +114,7 @@ def _lower_window_value(
     value: Over, scope: ScalarScope, own: AggregateItem | None = None
 ) -> WindowValue | WindowAggregate:
     sorting = tuple((lower(key.expression, scope), key.descending, key.nulls_first) for key in value.order)
-    order = tuple(key for key in sorting if columns_read(key[0]))  # what is the same everywhere puts nothing in order
+    order = tuple(key for key in sorting if columns_read(key[0]))  # constants order nothing
     partition = tuple(as_key(lower(part, scope)) for part in value.partition)
     around = WindowSpec(
         tuple(part for part in partition if columns_read(part)),

@@ -1,4 +1,4 @@
-"""What a backup contains: one JSON file with its id, the ledger's last entry, and the digest of every other file."""
+"""The contents of a backup: one JSON file with its id, the ledger's last entry, and the digest of every other file."""
 
 import json
 from dataclasses import asdict, dataclass

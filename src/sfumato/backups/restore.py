@@ -1,4 +1,4 @@
-"""Restore a dataset from a backup. What is there already stays, and a ledger is never silently taken back."""
+"""Restore a dataset from a backup. Existing files stay, and a ledger is never silently taken back."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from sfumato.server.file_paths import sidecar_path
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """What a restore did."""
+    """The result of a restore."""
 
     policy: Path
     ledger: RestoredLedger
@@ -31,7 +31,7 @@ class Restore:
     sentence: str
     """The words that accept it."""
     kept: tuple[str, ...]
-    """What was there already and differs from the backup: it was left alone."""
+    """Existing files that differ from the backup: they were left alone."""
     has_grants: bool
     """Whether the backup has grants."""
 
@@ -96,7 +96,7 @@ def _put_cohorts(folder: Path, policy: Policy) -> bool:
     """Write the kept cohorts where there are none, beside the ledger that they were kept with, and never before it.
 
     A ledger with later charges has people who came later: with these cohorts they could move to one that has not paid
-    for them. What is in place is of the same people, and perhaps of more.  Proof: proofs/cohorts.md
+    for them. The existing cohorts are of the same people, and perhaps of more.  Proof: proofs/cohorts.md
     """
     if not (folder / COHORTS).exists():
         return True

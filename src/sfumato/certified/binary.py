@@ -69,7 +69,7 @@ def _exp_minus_series(step_low: int, step_high: int, bits: int) -> Between:
         term_low = ((term_low * step_low) >> bits) // order
         term_high = -(((-term_high * step_high) >> bits) // order)
         low, high = (low - term_high, high - term_low) if order % 2 else (low + term_low, high + term_high)
-    # what is left out is alternating and falling, so at most the last term, which is at most 1
+    # the omitted terms alternate and fall, so they are at most the last term, which is at most 1
     return (low - 1, min(high + 1, 1 << bits))
 
 

@@ -28,7 +28,7 @@ class AnsweredDashboard:
     releases: tuple[Release, ...]
     """The answers, in the order of the tiles."""
     loss: PrivacyLoss
-    """What all of them cost together."""
+    """The privacy loss of all of them together."""
     charged: bool
     """Whether they were charged just now."""
     time: datetime
@@ -47,7 +47,7 @@ class AnsweredDashboard:
 
 
 def answer_dashboard(database: Database, dashboard: SavedDashboard, now: datetime | None = None) -> AnsweredDashboard:
-    """Ask what was not asked in this period yet, as one charge; what was, is shown again at no cost."""
+    """Ask the questions not yet asked in this period, as one charge. The others are shown again at no cost."""
     now = now or datetime.now(UTC)
     price: dict[str, Any] = dict(dashboard.price)
     paid = [_is_charged(database, dashboard, sql) for sql in dashboard.questions]

@@ -77,7 +77,7 @@ def parse_dashboard(data: str | Mapping[str, Any]) -> SavedDashboard:
 
 
 def dashboard_text(title: str, price: Mapping[str, str], period: str, tiles: Iterable[DashboardTile]) -> str:
-    """Write a dashboard as TOML; what is written is read back the same."""
+    """Write a dashboard as TOML. Reading it back gives the same dashboard."""
     lines = [f"title = {_toml_string(title)}"]
     lines += [f"{name} = {_toml_string(value)}" for name, value in price.items()]
     lines += [f"period = {_toml_string(period)}"] if period else []

@@ -12,7 +12,7 @@ from sfumato.sensitivity.bounded_flow import OwnerPairs
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class BucketWeights:
-    """What the buckets of all cells hold: entry by entry the cell's place, the bucket and the weight, in that order."""
+    """The buckets of all cells: entry by entry the cell's place, the bucket and the weight, in that order."""
 
     cells: Answers
     buckets: Answers
@@ -43,7 +43,7 @@ class KeyFrequencies:
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class PairsByCell:
-    """What pairs of owners share, by the place of their cell."""
+    """The amounts that pairs of owners share, by the place of their cell."""
 
     cells: Mapping[int, OwnerPairs]
     same_kind: bool

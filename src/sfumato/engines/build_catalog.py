@@ -45,22 +45,26 @@ _CALENDAR_BOUNDS: dict[ColumnType, tuple[Value, Value]] = {
 }
 """What a column without bounds can hold; every other integer fills the storage."""
 MAX_RANKED_KEY_COLUMNS = 8
-"""So many declared keys of a table are numbered: each costs a hash for every kept row."""
+"""Maximum number of declared keys of a table that are numbered: each costs a hash for every kept row."""
 MAX_RANKED_OTHER_COLUMNS = 3
-"""So many columns whose values nobody listed are numbered besides."""
+"""Maximum number of columns without listed values that are numbered too."""
 MAX_MULTIPLIED_COLUMNS = 3
-"""So many columns without public values say in how many rows of a person a value is: each is grouped by once more."""
+"""Maximum number of columns without public values for which the copy stores in how many rows of a person a value is.
+
+Each of them costs another grouping."""
 _OTHERS = (ColumnType.TEXT, ColumnType.INTEGER, ColumnType.DATE)
 """The types of columns that people group by though their values are not listed, the likeliest first."""
 _NUMBERS = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _MAX_CACHED_COLUMNS = 4096
 """Columns whose facts are remembered: twice as many as a table can have."""
 MAX_COUNTED_COLUMNS = 8
-"""So many columns of a table have the number of a person's rows beside them: an integer for every kept row each."""
+"""Maximum number of columns of a table with the number of a person's rows beside them.
+
+Each of them costs an integer for every kept row."""
 
 
 class CopySchema(Protocol):
-    """What is public about the tables of a bounded copy."""
+    """The public description of the tables of a bounded copy."""
 
     def unit(self, table: DeclaredTable) -> str | None:
         """Return the column of the owner's opaque id; None in a public table, and where each row is a person."""
@@ -156,7 +160,7 @@ def multiplied_keys(table: DeclaredTable) -> list[Column]:
 
 
 def _other_keys(columns: Sequence[Column], most: int) -> list[Column]:
-    """Return the columns without listed values that may be keys of more than so many values, the likeliest first."""
+    """Return the columns without listed values that may be keys of more than `most` values, the likeliest first."""
     found = []
     for column in columns:
         cells = declared_cells(column)
@@ -219,7 +223,10 @@ def sum_of(column: Column, table: DeclaredTable) -> int:
 
 
 def rows_in_sampling_order(table: DeclaredTable) -> bool:
-    """Whether everybody's rows are ranked by draws: questions take the first of them, and not only of the crowded."""
+    """Whether all people's rows are ranked by draws, not only those of units over their bound.
+
+    Questions take the first of them.
+    """
     return table.rows_chosen or bool(summed_columns(table))
 
 

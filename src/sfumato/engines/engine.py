@@ -32,7 +32,7 @@ SelectedBounds = Mapping[str, int]
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
 
 Progress = Callable[[str, str], None]
-"""Is told the phase and the table. There are no counts: how many rows there are is a secret."""
+"""A function that is called with the phase and the table. It gets no counts: the number of rows is a secret."""
 
 
 def checked_progress(progress: Progress | None) -> Progress:
@@ -64,7 +64,7 @@ def _silent(_phase: str, _table: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an engine may use on this machine; beyond the memory it works on disk."""
+    """Resources an engine may use on this machine; beyond the memory it works on disk."""
 
     memory: str = "2GB"
     threads: int | None = None
@@ -105,7 +105,7 @@ class PlannedStatement:
 
 
 class FreePublic(PublicData, Protocol):
-    """What may be computed before anything is charged, within an allowance of time."""
+    """Computations allowed before any charge, within an allowance of time."""
 
     def one_question(self, account: str = "") -> AbstractContextManager[None]:
         """Give everything that the body asks, in this thread, one allowance of time together."""
@@ -120,7 +120,7 @@ class Engine(Protocol):
 
     @property
     def public(self) -> FreePublic:
-        """What may be computed before anything is charged."""
+        """Computations allowed before any charge."""
 
     @property
     def version(self) -> str:
@@ -186,7 +186,7 @@ class TakeSnapshot(Protocol):
         again: bool,
         first: Callable[[], None] | None,
     ) -> AbstractContextManager[PendingSnapshot]:
-        """Whoever leaves without keeping it has changed nothing.
+        """Find the current snapshot, or take one. A caller that leaves without keeping it has changed nothing.
 
         One is taken where there is none, where the policy's words about tables have changed, where the source has
         changed and the policy says so, and if it is to be taken `again`. `first` may refuse before anything is read.
@@ -202,8 +202,8 @@ class SnapshotWatch(Protocol):
     def open_newer(self, version: str, ledger: Callable[[], str]) -> Engine | None:
         """Return the engine of the current snapshot if it is another one than `version` and `ledger` pays for it.
 
-        Where nothing moved, it does nothing else. It never takes a snapshot, and never fails: what cannot be opened now
-        is looked for again at the next question.
+        Where nothing moved, it does nothing else. It never takes a snapshot, and never fails: a snapshot that
+        cannot be opened now is looked for again at the next question.
         """
 
 

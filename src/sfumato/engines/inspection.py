@@ -1,4 +1,4 @@
-"""What a source loses on its way into the copy: exact numbers, for its owner's eyes alone, kept nowhere."""
+"""Losses of a source on its way into the copy: exact numbers, for its owner's eyes alone, kept nowhere."""
 
 from dataclasses import dataclass
 
@@ -44,7 +44,7 @@ class InspectedColumn:
 
 @dataclass(frozen=True, slots=True)
 class InspectedCap:
-    """What another `rows_per_unit` would leave out."""
+    """The rows that another `rows_per_unit` would leave out."""
 
     rows: int
     units_over_bound: int
@@ -60,7 +60,7 @@ class InspectedTable:
     table: str
     rows: int
     rows_without_unit: int
-    """Rows that name nobody, and so are absent."""
+    """Rows without a unit, which are therefore left out."""
     people: int
     units_over_bound: int
     """People who have more rows than count."""
@@ -69,7 +69,7 @@ class InspectedTable:
     repeated: int
     """Rows that repeat a unique key of the same person."""
     caps: tuple[InspectedCap, ...] = ()
-    """What other caps would leave out, up to the first that leaves out nothing."""
+    """The rows that other caps would leave out, up to the first cap that leaves out nothing."""
     shared_keys: int = 0
     """Keys of the table's path that lead to more than one person: with one of them, no snapshot can be taken."""
     key_column: str = ""

@@ -1,4 +1,4 @@
-"""What an engine may use on this machine: what the policy says, and otherwise what the machine has."""
+"""Resources an engine may use on this machine: those of the policy, and otherwise those of the machine."""
 
 from pathlib import Path
 

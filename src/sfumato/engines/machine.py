@@ -1,4 +1,4 @@
-"""What this machine has: its memory and processors, or those that its container is allowed."""
+"""Resources of this machine: its memory and processors, or those that its container is allowed."""
 
 import os
 from contextlib import suppress

@@ -24,7 +24,7 @@ def open_engine(
 ) -> AbstractContextManager[PendingSnapshot]:
     """Find the current snapshot of a policy's source, or take one aside; who keeps it has the engine.
 
-    In between, the ledger is opened: what is refused there has changed nothing.
+    In between, the ledger is opened: a refusal there has changed nothing.
     """
     return backend_of(policy).take(policy, progress, limits or limits_of(policy), again=again, first=first)
 

@@ -1,6 +1,6 @@
 """Failures for lack of memory or disk: told apart inside, and for the owner who takes a snapshot.
 
-To everybody else they are the same words as every failure: how much a question needs depends on the data.
+To all others they are the same words as every failure: how much a question needs depends on the data.
 """
 
 from errno import EDQUOT, ENOSPC

@@ -1,7 +1,7 @@
 """Snapshots of the data: which one is current, and of what it was made.
 
-A snapshot has a random id. Never a digest of content: in a receipt that would tell whether one guessed a database. What
-is compared are the names, sizes and times of the files, under a key, so that the manifest holds no name either.
+A snapshot has a random id. Never a digest of content: in a receipt that would tell whether one guessed a database. The
+comparison uses the names, sizes and times of the files, under a key, so that the manifest holds no name either.
 """
 
 import hmac
@@ -31,7 +31,7 @@ class Manifest:
     version: str
     """The snapshot: random, public, in every receipt."""
     stamp: str
-    """What its files were, by name, size and time."""
+    """Its files, by name, size and time."""
     place: str
     """Where they lay."""
     tables: str

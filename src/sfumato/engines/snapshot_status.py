@@ -1,4 +1,4 @@
-"""What is known of a policy's snapshot without its engine: whether a ledger paid for it, and whether it is old."""
+"""The state of a policy's snapshot without its engine: whether a ledger paid for it, and whether it is old."""
 
 from collections.abc import Callable
 from importlib import import_module

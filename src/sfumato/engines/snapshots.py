@@ -1,7 +1,7 @@
 """Snapshots of every engine: found, or taken by one process of many; until one is complete nothing has changed.
 
 A snapshot is a file beside the ledger, which the manifest names. What else an engine keeps, on a server or in a folder,
-belongs to that file by its random id: whoever uses the file keeps it, and without the file it is swept.
+belongs to that file by its random id: using the file keeps it, and without the file it is swept.
 """
 
 import shutil
@@ -140,7 +140,7 @@ def snapshot(
     again: bool = False,
     first: Callable[[], None] | None = None,
 ) -> Iterator[Snapshot]:
-    """Find the current snapshot, or take one aside. Whoever leaves without keeping it has changed nothing.
+    """Find the current snapshot, or take one aside. A caller that leaves without keeping it has changed nothing.
 
     One is taken where there is none, where the policy's words about tables have changed, where the source has changed
     and the policy says so, and if it is to be taken `again`. `first` may refuse before anything is read.
@@ -157,7 +157,7 @@ def snapshot(
         first()
     with _build_lock(places, wait=found is None) as ours:
         with _failing_closed():
-            if not again:  # somebody else may have taken one while we waited
+            if not again:  # another process may have taken one while we waited
                 found = _find_current(policy, copying, places) or found
                 ours = ours and (found is None or _is_wanted(policy, copying))
             taken = _Taken(policy, copying, places, again) if ours else None
@@ -192,7 +192,7 @@ def _find_current(policy: Policy, copying: Copying, places: SnapshotPaths) -> Sn
         try:
             use = SharedFileLock(path)
         except OSError:
-            continue  # another one has just taken its place, or somebody removed it
+            continue  # another one has just taken its place, or it was removed
         read_or_draw_salt(places.sidecar("copy.salt"), system_source())  # one that others can read is refused
         tables = copying.shape(path)
         return None if tables is None else _same(known.ledger, _register(known, path, tables, use))
@@ -325,7 +325,7 @@ class _Taken:
         return registered
 
     def _sweep(self) -> None:
-        """Remove what belongs to no copy. It is no reason to fail: whoever takes the next snapshot does it again."""
+        """Remove what belongs to no copy. A failure here is ignored: the next snapshot does it again."""
         with suppress(EngineFailed, BadSource):
             self._copying.sweep(self._salt, [identity_of(path) for path in self._places.copies])
 

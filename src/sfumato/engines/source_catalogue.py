@@ -1,4 +1,4 @@
-"""What the catalogue of a source declares: names, types, keys and comments. No row is read for it."""
+"""Declarations of the catalogue of a source: names, types, keys and comments. No row is read for it."""
 
 from dataclasses import dataclass
 

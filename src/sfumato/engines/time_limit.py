@@ -1,4 +1,4 @@
-"""Limits of what costs nothing: whoever asks for it cannot keep the engine busy, nor fill the memory."""
+"""Limits of free answers: an account that asks for them cannot keep the engine busy, nor fill the memory."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ PLANNING_SECONDS = 30.0
 """Seconds that reading and planning one question may take; its other limits are counted, this one is the last."""
 MAX_PUBLIC_RESULT_ROWS = 1_000_000
 MAX_PUBLIC_RESULT_CHARS = 100_000_000
-"""So many rows, and so many characters in them, may an exact answer over public tables have."""
+"""Maximum number of rows of an exact answer over public tables, and of characters in them."""
 
 
 class TimeLimit:
@@ -25,7 +25,7 @@ class TimeLimit:
 
     @contextmanager
     def running(self, stop: Callable[[], None]) -> Iterator[None]:
-        """Run the body; when the time is up `stop` is called from another thread, and the body's failure is told."""
+        """Run the body. When time is up, call `stop` from another thread, and refuse if the body failed."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise self._late()
@@ -69,7 +69,7 @@ class PlanningClock:
 
 
 def too_long_an_answer() -> FreeLimit:
-    """Return the refusal of an answer over public tables that nobody could hold."""
+    """Return the refusal of an answer over public tables that is too large to hold."""
     return FreeLimit(
         f"The answer has more than {MAX_PUBLIC_RESULT_ROWS:,} rows or {MAX_PUBLIC_RESULT_CHARS:,} characters.",
         "Answers over public tables are free, so their size is limited.",

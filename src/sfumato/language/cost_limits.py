@@ -60,7 +60,7 @@ def check_characters(
 def check_condition(flow: RelNode, rows: int, condition: Scalar) -> None:
     """Refuse a condition that reads too many characters of joined rows.
 
-    What is about one table alone is tested before its rows are joined, so that its texts are read once.
+    Conditions on one table alone are tested before its rows are joined, so that its texts are read once.
     """
     parts = condition.arguments if condition.operator is Operator.AND else (condition,)
     tables = _tables_joined(flow)

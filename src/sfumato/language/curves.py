@@ -34,7 +34,7 @@ _DIGITS = (30, 60, 120, 240)
 def round_enclosed(compute: Callable[[int], Enclosure]) -> int:
     """Return the integer nearest to a number that can be enclosed as narrowly as needed.
 
-    What cannot be told from a tie with the most digits is taken for one: the result is that of one certain number.
+    A number that the most digits cannot tell from a tie counts as one: the result is that of one certain number.
     """
     for digits in _DIGITS:
         enclosure = compute(digits)

@@ -1,4 +1,4 @@
-"""Casts from and to text, dates and timestamps as total scalars: what cannot be read is NULL."""
+"""Casts from and to text, dates and timestamps as total scalars: text that cannot be read is NULL."""
 
 from fractions import Fraction
 

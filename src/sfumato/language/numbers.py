@@ -102,7 +102,7 @@ def real(scalar: Scalar) -> Scalar:
 
 
 def on_doubles(operator: Operator, arguments: Sequence[Scalar], type: Type, extra: Constant = None) -> Scalar:
-    """Return an operator over doubles; what is not finite is NULL."""
+    """Return an operator over doubles; results that are not finite are NULL."""
     facts = Facts(type, Kind.REAL, nullable=True)
     return Scalar(operator, tuple(real(argument) for argument in arguments), facts, extra)
 

@@ -259,7 +259,7 @@ def children(flow: RelNode) -> tuple[RelNode, ...]:
     match flow:
         case (
             ScanNode() | InputNode() | MaterializedNode()
-        ):  # what is kept has been computed: nothing below it is run again
+        ):  # kept rows have been computed: nothing below them is run again
             return ()
         case JoinNode(_, left, right) | UnionAllNode(left, right) | MarkJoinNode(left, right):
             return (left, right)

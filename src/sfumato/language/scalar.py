@@ -239,7 +239,7 @@ _TAKES: dict[Operator, tuple[type, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One operator over others, and what it needs besides that is spelled out: nothing else can be said."""
+    """One operator over others, with its constant spelled out: nothing else can be expressed."""
 
     operator: Operator
     arguments: tuple["Scalar", ...]

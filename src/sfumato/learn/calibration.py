@@ -12,7 +12,7 @@ from sfumato.accounting.pld import bounds
 from sfumato.mechanisms.gaussian import Gaussian
 
 _FIRST_NOISE_GROWTH = Fraction(1, 10**6)
-"""By so much noise grows, then by twice that, until the certified bound fits: on fine grids, once or never."""
+"""Relative growth of the noise, then twice that, until the certified bound fits: on fine grids, once or never."""
 
 
 @dataclass(frozen=True, slots=True)

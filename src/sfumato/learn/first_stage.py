@@ -12,7 +12,7 @@ from sfumato.learn.sensitivities import CELL_COUNT_STEPS, in_box, in_cells
 from sfumato.learn.table_metadata import Floats, TableMetadata
 
 WEIGHT = UNIT_STEPS
-"""What a row adds to the count that is measured together with the centre."""
+"""A row's contribution to the count that is measured together with the centre."""
 
 
 def centre_stage(metadata: TableMetadata, share: Fraction) -> Stage:

@@ -10,7 +10,7 @@ from sfumato.learn.rows import UNIT_STEPS
 from sfumato.learn.table_metadata import TableMetadata
 
 CELL_COUNT_STEPS = 1 << 10
-"""What one row adds to its cell: on a finer grid integer noise is as good as real noise."""
+"""The contribution of one row to its cell: on a finer grid integer noise is as good as real noise."""
 
 
 def squared_sensitivity(norm_squared: int, apart_squared: int, metadata: TableMetadata) -> int:

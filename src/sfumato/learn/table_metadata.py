@@ -27,7 +27,7 @@ class TableMetadata:
     high: tuple[float, ...]
     """Bounds of the columns; of the target too, as the last one, where it is a number."""
     classes: tuple[Any, ...]
-    """What the target can be, where it is a class; else empty."""
+    """The possible values of the target, where it is a class; else empty."""
     numeric_target: bool
     neighbours: Neighbours
     rows_per_person: int

@@ -1,1 +1,1 @@
-"""Durable charges: what was released, at which cost, in a chain that a second program can verify."""
+"""Durable charges: the releases and their costs, in a chain that a second program can verify."""

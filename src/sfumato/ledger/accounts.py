@@ -20,13 +20,13 @@ _MAX_LISTED_REQUESTS = 2**31
 
 
 class Accounts:
-    """What may be spent and what was, of every account. Close it, or use it as a context manager."""
+    """The caps and the spending of every account. Close it, or use it as a context manager."""
 
     def __init__(self, policy: Policy, ledger: Ledger | None, waiting: RecordedPolicy | None) -> None:
         self._policy = policy
         self._ledger = ledger
         self.waiting = waiting
-        """What this policy says and the ledger does not know yet: it is recorded when the database is opened."""
+        """The parts of this policy that the ledger does not know yet: they are recorded when the database is opened."""
 
     def budgets(self) -> dict[str, Budget]:
         """Return every account, at its own cap; the dataset's under the empty name."""

@@ -41,7 +41,7 @@ _FIRST_INSTANT = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class RequestState(StrEnum):
-    """What became of a request."""
+    """The state of a request."""
 
     WAITING = "waiting"
     """The owner has not decided."""
@@ -57,7 +57,7 @@ class RequestState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RequestNote:
-    """What the owner or the analyst wrote about a request."""
+    """A note of the owner or the analyst about a request."""
 
     author: str
     """owner or analyst."""
@@ -76,7 +76,7 @@ class BudgetRequest:
     price: Mapping[str, object]
     """What the question is asked with: epsilon or within, and delta."""
     loss: PrivacyLoss | None
-    """What the answer costs; None for a request for rights that was not approved: its names may not exist."""
+    """The cost of the answer; None for a request for rights that was not approved: its names may not exist."""
     reason: str
     time: datetime
     state: RequestState
@@ -240,7 +240,7 @@ def decline(ledger: Ledger, place: int, text: str) -> None:
 
 
 def withdraw(ledger: Ledger, place: int, account: str) -> None:
-    """Take back a request: for the analyst whose it is."""
+    """Take back a request: for the analyst who made it."""
     _remove(ledger, place, account, RowKind.WITHDRAWN, note_content(ANALYST_AUTHOR, ""))
 
 

@@ -1,4 +1,4 @@
-"""What an account may spend, how much of it is used, and what the answers so far reveal at most."""
+"""The cap of an account, the used part of it, and a bound on what the answers so far reveal."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -34,7 +34,7 @@ class Budget:
     promise: str = ""
     """What holds for the people in the data, where no cap holds over all windows; empty elsewhere."""
     cohorts: Mapping[str, "Budget"] = field(default_factory=dict, hash=False)
-    """What is left of each cohort, where people have budgets by cohort; the other fields are of the fullest one."""
+    """The remaining budget of each cohort, if there are budgets by cohort; the other fields are of the fullest one."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "remaining", replace(self.remaining, left=True))

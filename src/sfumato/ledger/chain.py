@@ -17,7 +17,7 @@ STATE_EVERY = 1000
 
 
 class RowKind(StrEnum):
-    """What a row says."""
+    """The kind of a row."""
 
     POLICY = "policy"
     """The owner's budget and what it protects, as of here; the first row is one."""

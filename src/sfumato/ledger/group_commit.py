@@ -1,8 +1,8 @@
 """Group commit: many threads wait, one of them works for all.
 
-Whoever comes first leads: it takes all tasks that wait, in the order of their coming, and does them together. Whoever
-comes meanwhile waits, and the first of those leads next. There is no thread of its own that could die or be lost in a
-fork, and nobody is overtaken.
+The first thread leads: it takes all waiting tasks, in the order of their arrival, and does them together. Threads that
+come meanwhile wait, and the first of them leads next. There is no separate thread that could die or be lost in a fork,
+and no thread is overtaken.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class Turn:
         """Set when the task is done, or when this one shall lead."""
         self.leads = False
         self.abandoned = False
-        """Nobody waits for the result any more."""
+        """No thread waits for the result any more."""
 
 
 class Turns:

@@ -13,7 +13,7 @@ from sfumato.ledger.chain import Row
 from sfumato.ledger.charge import FAILED_AFTER_NOISE
 
 HISTORY_PAGE_ENTRIES = 100
-"""Number of entries that `history` returns unless it is told another."""
+"""Default number of entries that `history` returns."""
 _RECEIPT_FIRST = '{"receipt": "'
 """How a stored release begins."""
 _SHOWN_RECEIPT_CHARS = 12

@@ -89,7 +89,7 @@ class Ledger:
         try:
             yield charge
         except BaseException as error:
-            clear_frames(error.__traceback__)  # what was read is freed before the outcome's time, not after it
+            clear_frames(error.__traceback__)  # the data read is freed before the outcome's time, not after it
             raise
         finally:
             charge.close()
@@ -347,7 +347,7 @@ class Ledger:
         """Store the outcome of a charge, and let those go on who wait for it; where that fails, before the next charge.
 
         The outcome is kept in memory then, and the mark with it: an attempt here or in another process would draw a
-        second noise. What is not stored was not shown.
+        second noise. An outcome that is not stored was not shown.
         """
         if row.sequence not in self._answering:  # closed, or this is the child of the process that charged
             raise unavailable("This charge belongs to another process, or its ledger was closed.")
@@ -392,7 +392,7 @@ class Ledger:
         return turn.result
 
     def _give_up(self, turn: Turn) -> None:
-        """Nobody waits for this one any more: what it reserved must not keep others waiting."""
+        """No caller waits for this one any more: what it reserved must not keep others waiting."""
         if isinstance(turn.result, Reserved):
             self._forget(turn.result.row.sequence)
 

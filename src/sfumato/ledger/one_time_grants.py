@@ -1,4 +1,4 @@
-"""What the rows of a ledger say about requests: which wait, which are approved, and which charge a grant pays for.
+"""Requests in the rows of a ledger: which wait, which are approved, and which charge a grant pays for.
 
 Proof: proofs/approvals.md
 """

@@ -30,7 +30,7 @@ class ChargedRelease:
     receipt: str = ""
     """The id of the receipt; a random one is drawn where this is empty."""
     cohorts: PayingCohorts | None = None
-    """The cohorts that pay; None: everybody does, also people who come later."""
+    """The cohorts that pay; None: all people do, also those who come later."""
     older: tuple[str, ...] = ()
     """The fingerprints under which older versions may have stored the same release."""
     only_granted: bool = False

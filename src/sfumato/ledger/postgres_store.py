@@ -1,9 +1,9 @@
 """Rows in a PostgreSQL table, for several servers over one account.
 
 The table lies in the first schema of the search path, so several datasets can share a database. The writer locks it, so
-caps are decided in one order whoever asks. A charge that is being answered is marked by an advisory lock, numbered by
-table and charge, which the server lets go of when the connection ends. There is no anchor file: a database that was
-restored from a backup is noticed while a ledger is open, and otherwise by the heads in receipts.
+caps are decided in one order, whichever server asks. A charge that is being answered is marked by an advisory lock,
+numbered by table and charge, which the server releases when the connection ends. There is no anchor file: a database
+that was restored from a backup is noticed while a ledger is open, and otherwise by the heads in receipts.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,7 +38,7 @@ from sfumato.ledger.verifying import Verified, verify_rows
 _NAME = "sfumato_entries"
 _COLUMNS = ", ".join(f'"{name}"' for name in Row._fields)
 _CREATION_LOCK_ID = 0x5FADA70 << 36
-"""Whoever creates a ledger holds this advisory lock of the database."""
+"""The process that creates a ledger holds this advisory lock of the database."""
 _SETTINGS = (
     "synchronous_commit = on",
     "lock_timeout = '60s'",

@@ -1,4 +1,4 @@
-"""What a ledger remembers of a policy: whom it protects, under which relation, and how much may be spent."""
+"""The parts of a policy in the ledger: the privacy unit, the neighbouring databases, and how much may be spent."""
 
 import json
 import tomllib

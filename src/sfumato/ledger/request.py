@@ -1,4 +1,4 @@
-"""What is asked of a ledger: one charge, described completely before any data is read."""
+"""A request to a ledger: one charge, described completely before any data is read."""
 
 from dataclasses import dataclass
 
@@ -28,7 +28,7 @@ class Request:
     shared: bool = False
     """Whether an answer that another account has paid for is given, too: the policy says so."""
     cohorts: PayingCohorts | None = None
-    """The cohorts that pay; None: everybody does, also people who come later."""
+    """The cohorts that pay; None: all people do, also those who come later."""
     older: tuple[str, ...] = ()
     """The fingerprints under which older versions may have charged the same measurements."""
     only_granted: bool = False

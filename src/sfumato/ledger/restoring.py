@@ -27,7 +27,7 @@ from sfumato.policy.policy import Location, Policy
 
 
 class RestoreOutcome(Enum):
-    """What became of a restore."""
+    """The outcome of a restore."""
 
     UNCHANGED = auto()
     """The ledger in place has the same entries as the backup."""
@@ -51,11 +51,11 @@ class LedgerBackup:
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """What the owner says about entries that a restore may have lost."""
+    """The owner's statement about entries that a restore may have lost."""
 
     sentence: str
     lost: PrivacyLoss | None
-    """What the lost answers cost at most, as the owner counts it; None where nothing is counted."""
+    """The maximum cost of the lost answers, as the owner counts it; None where nothing is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def restore_ledger(policy: Policy, backup: LedgerBackup, acceptance: Acceptance 
     """Put the ledger of a backup in its place, closed by a row `restored`; accept it, if the owner says so.
 
     A sound ledger in that place which has more entries is left alone, unless the owner accepts their loss. One that is
-    damaged or missing is replaced. What was there is kept aside.
+    damaged or missing is replaced. The file that was there is kept aside.
     """
     _require_sentence(acceptance, backup)
     with read_rows(backup.path) as rows:

@@ -38,14 +38,14 @@ class Readers:
             connection.close()
 
     def close(self) -> None:
-        """Close those that nobody uses; the others are closed by their readers."""
+        """Close the idle connections; the others are closed by their readers."""
         self._closed = True
         for connection in self.abandon():
             with suppress(sqlite3.Error):
                 connection.close()
 
     def abandon(self) -> list[sqlite3.Connection]:
-        """Return those that nobody uses, and forget them."""
+        """Return the idle connections, and forget them."""
         idle, self._idle = self._idle, []
         return idle
 

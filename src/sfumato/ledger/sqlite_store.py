@@ -137,7 +137,7 @@ class SqliteStore:
                 if self._connection.total_changes == before:
                     self._connection.execute("ROLLBACK")
                     return
-                # what can fail does so before the commit, but for the last step: that is made good in the next turn
+                # all steps that can fail come before the commit, except the last one: the next turn repairs it
                 with closing(NextAnchor(anchor, _last_entry(self._connection))) as following:
                     self._anchor_is_behind = True
                     self._connection.execute("COMMIT")
@@ -207,14 +207,14 @@ class SqliteStore:
         with (
             _failing_closed(),
             closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)) as connection,
-            # a cursor that is left open keeps the file from being folded as long as somebody holds the exception
+            # an open cursor keeps the file from being folded as long as a caller holds the exception
             closing(connection.execute(f"{_SELECT} ORDER BY sequence")) as found,
         ):
             yield map(Row._make, found)
 
     @contextmanager
     def _reading(self, *, one_moment: bool = True) -> Iterator[FindRows]:
-        """Give what finds rows, all as of one moment or each by itself. Another file in its place is read, too."""
+        """Give a function that finds rows, all as of one moment or each separately. Also reads a file in its place."""
         keep = _identity(self._path) == self._identity
         with _failing_closed(), self._readers.reading(keep=keep, one_moment=one_moment) as connection:
             yield lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values).fetchall()

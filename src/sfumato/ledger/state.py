@@ -1,7 +1,7 @@
-"""What the rows of a ledger add up to: one filter per account, the policy in force, the charges without an answer.
+"""State derived from the rows of a ledger: one filter per account, the policy in force, the charges without an answer.
 
-A state is derived by folding rows in their order. Nobody writes one: where a row holds a state it is a copy of the
-fold so far, so that opening can begin there.
+A state is derived by folding rows in their order, and never written otherwise: a state in a row is a copy of the fold
+so far, so that opening can begin there.
 """
 
 import json
@@ -23,7 +23,7 @@ from sfumato.ledger.recorded_policy import DATASET, RecordedPolicy, from_content
 from sfumato.ledger.windows import Windows, due, emptied, under_policy, windows_from_json, windows_json
 
 NOT_WRITTEN_SO = (Refusal, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What reading a row raises that no ledger has written."""
+"""Exceptions raised by reading a row that no ledger has written."""
 _read_event = remembered(4096)(from_json)
 
 
@@ -279,7 +279,7 @@ def _apply_charge(state: State, row: Row) -> State:
 
 
 def charged_to_all(state: State, account: str, event: Event) -> State:
-    """Charge everybody, also people who come later."""
+    """Charge all people, also those who come later."""
     names = {DATASET, account}
     accounts = {**state.accounts, **{name: state.accounts[name].charge(event) for name in names}}
     cohorts = changed_caps(state.cohorts, lambda name, cap: cap.charge(event) if name in names else cap)

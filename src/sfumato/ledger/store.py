@@ -8,10 +8,10 @@ from sfumato.ledger.chain import Row, RowKind
 from sfumato.ledger.verifying import Verified
 
 PREFIX_CHARS = 84
-"""By so many characters at the beginning of their question, charges are found that measured the same cells."""
+"""Number of characters at the beginning of a question by which charges are found that measured the same cells."""
 PREFIX = f"substr(question, 1, {PREFIX_CHARS})"
 FAMILY_CHARS = 64
-"""By so many characters before the last two of their question, charges are found that partitioned the same rows."""
+"""Number of characters before the last two of a question that find charges which partitioned the same rows."""
 FAMILY = f"substr(question, length(question) - {FAMILY_CHARS + 1}, {FAMILY_CHARS})"
 
 
@@ -31,7 +31,7 @@ FindRows = Callable[..., Iterable[Any]]
 
 
 class Store(Protocol):
-    """An append-only table of rows with one writer at a time, whoever else has it open.
+    """An append-only table of rows with one writer at a time, whichever other processes have it open.
 
     All methods but `rows`, `charges`, `settled` and `verify` are called by one thread at a time. Whatever goes wrong
     leaves as a Refusal.
@@ -73,14 +73,14 @@ class Store(Protocol):
     def claim(self, sequence: int) -> bool:
         """Mark a charge as being answered here, until `disclaim` or the end of this process, however it ends.
 
-        False where somebody else does so.
+        Return False if another process or handle is answering it.
         """
 
     def disclaim(self, sequence: int) -> None:
         """Take back the mark."""
 
     def is_claimed(self, sequence: int) -> bool:
-        """Tell whether somebody else has marked a charge; this handle's own marks are not seen."""
+        """Tell whether another process or handle has marked a charge; this handle's own marks are not seen."""
 
     def count_charges(self, account: str, after: int, last: int) -> int:
         """Return the number of charges of an account behind one sequence, up to another one."""

@@ -1,6 +1,6 @@
 """One turn of the writer: what becomes of each request, decided in order, on the state as of now.
 
-A transaction exists inside `Store.writing` only. What it adds counts when that has ended well.
+A transaction exists inside `Store.writing` only. Its rows count once `Store.writing` has ended without an error.
 """
 
 from collections.abc import Callable
@@ -58,7 +58,7 @@ class StoredRelease:
 
 @dataclass(frozen=True, slots=True)
 class InProgress:
-    """The same question is being answered by somebody: come again when the charge at `sequence` has ended."""
+    """The same question is already being answered: come again when the charge at `sequence` has ended."""
 
     sequence: int
 
@@ -83,14 +83,14 @@ class LedgerTransaction:
         self._clock = time_ns() // 1000
 
     def add(self, row: Row) -> Row:
-        """Append a row; its sequence, time and head are filled in here. What does not fit is refused and not added."""
+        """Append a row; its sequence, time and head are filled in here. A row that does not fit is refused."""
         self._require_clock()
         return self._append_row(row)
 
     def accept_clock(self) -> int:
         """Put on record that the clock is right although it is behind the last entry; return by how much, or 0.
 
-        Only the owner may say so: whoever sets the clock of a machine back to an old copy of itself cannot.
+        Only the owner may say so: a user who sets the clock of a machine back to an old copy of itself cannot.
         """
         if not self._is_behind():
             return 0
@@ -112,7 +112,7 @@ class LedgerTransaction:
         self.add(Row(0, RowKind.ACCEPTED.value, 0, about=self.state.restored, content=sentence))
 
     def require_ready(self) -> None:
-        """Refuse where a charge would be refused, whoever asked: a restore that waits, or a clock that is behind."""
+        """Refuse where every account's charge would be refused: a restore that waits, or a clock that is behind."""
         self._require_accepted()
         self._require_clock()
 
@@ -145,7 +145,7 @@ class LedgerTransaction:
         return whole
 
     def reserve(self, request: Request, key: str) -> Reserved | StoredRelease | InProgress:
-        """Charge a request, or find its answer, or say whom to wait for, or refuse."""
+        """Charge a request, or find its answer, or say which charge to wait for, or refuse."""
         self._require_accepted()
         self._require_clock()
         if request.policy != self.state.policy:
@@ -193,7 +193,7 @@ class LedgerTransaction:
         return None
 
     def _taken_up(self, place: int, request: Request, key: str) -> Reserved | InProgress | None:
-        """Continue a charge without an outcome, unless somebody is answering it; None where it paid for something else.
+        """Continue a charge without an outcome, unless it is being answered; None where it paid for something else.
 
         Another event, or the people of other cohorts, is a charge of its own: proofs/cohorts.md, 1. So is another
         answer that is refined, which the key names: proofs/refinement.md, 4.
@@ -236,7 +236,7 @@ class LedgerTransaction:
         self.add(Row(0, RowKind.SETTLED.value, 0, same=charge.same, about=charge.sequence, content=release))
 
     def reach(self, place: int, reached: StreamProgress) -> None:
-        """Note that a stream has come one step further, or has begun; what was noted already is left alone."""
+        """Note that a stream has come one step further, or has begun; a note that exists already is left alone."""
         self._require_accepted()
         known = self.state.reached.get(place)
         if known == reached:

@@ -34,7 +34,7 @@ _RULE_OF_ANCHORS = r"([1-9][0-9]{0,17}) ([0-9a-f]{64}) ([0-9a-f]{64}|-)\n"
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What a whole ledger says, after every hash and every sum was computed again."""
+    """The contents of a whole ledger, after every hash and every sum was computed again."""
 
     entries: int
     head: str
@@ -132,7 +132,7 @@ def _total(start: Fraction, costs: dict[str, Fraction], events: Sequence[str], c
 
 @remembered(4096)
 def _once(epsilon: Fraction, delta: Fraction, order: int | None, event: str) -> Filter:
-    """Return what one event costs: an untouched budget after it. What does not fit there cannot have been accepted."""
+    """Return the cost of one event: an untouched budget after it. One that does not fit cannot have been accepted."""
     return Filter(epsilon, delta, order).charge(from_json(event))
 
 
@@ -265,7 +265,7 @@ class _Replay:
             self.cohorts = {cohort: caps for cohort, caps in left if caps}
 
     def _charge(self, names: Set[str], event: str, content: str) -> None:
-        """Charge everybody, or the cohorts that the charge names; under another assignment all begin at the most."""
+        """Charge all people, or the cohorts that the charge names; under another assignment all begin at the most."""
         if not content:
             for caps in (self.accounts, *self.cohorts.values()):
                 for name in names & caps.keys():

@@ -48,7 +48,7 @@ from sfumato.accounting.event import (
 from sfumato.errors import UnsupportedEvent
 
 FLOAT_RANGE_ERRORS = (ArithmeticError, ValueError, IndexError, MemoryError)
-"""What an engine may run into when parameters lie near the ends of the floats; it is left out then."""
+"""Errors of an engine when parameters lie near the limits of floats; the engine is left out then."""
 
 _GridEvent = PoissonSampled | TruncatedPoissonSampled | GaussianMixture | Parallel  # known by their curves alone
 _MAX_EXACT_FLOAT_STEPS = 2**40  # steps up to which a float tells one from the next

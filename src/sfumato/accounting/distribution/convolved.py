@@ -112,7 +112,7 @@ def sum_from_above(law: TiltedLaw, offset: float, infinite: float) -> Convolved:
         high = np.nan_to_num((some * (1 + relative) + doubt) * scale, nan=np.inf, posinf=np.inf)
     sure = np.maximum.accumulate(low[::-1])[::-1]
     possible = np.minimum.accumulate(high)
-    # epsilon is never negative: what lies well below 0 has been summed and is let go
+    # epsilon is never negative: masses well below 0 have been summed and are dropped
     start = min(max(0, math.floor(-offset / unit) - 4 - first), size - 2) // _STRIDE_POINTS
     heights, slopes = heights[start * _STRIDE_POINTS :].copy(), slopes[start * _STRIDE_POINTS :].copy()
     sure, possible, first = sure[start:].copy(), possible[start:].copy(), first + start * _STRIDE_POINTS

@@ -215,7 +215,7 @@ def directions(event: Event, *, alone: bool = False) -> Directions:
 
 
 def _truncated_directions(event: TruncatedPoissonSampled) -> Directions:
-    """Return above a draw between both cases that everybody sees, below a release in which other units add nothing."""
+    """Return above a draw between both cases that is public, below a release in which other units add nothing."""
     cut, inner = truncation(event), event.event
     whole = directions(PoissonSampled(event.rate, inner))
     kept = cut.min_inclusion_rate(event.rate)
@@ -237,7 +237,7 @@ def _with_failure(pair: Directions, delta: float) -> Directions:
 
 
 def _compose_inside(event: Event) -> Directions:
-    """Compose inside: what one sample serves several times is one event, and its curve is drawn first."""
+    """Compose inside: several uses of one sample form one event, and its curve is drawn first."""
     parts = _merge_equal_events([(event, 1)])
     if not parts:
         nothing = curves.pure(0.0)

@@ -164,7 +164,7 @@ def _as_laws(laws: Sequence[LatticeLaw], curves: Curves) -> list[RepeatedLaw]:
 
 
 def _infinite_above(laws: Sequence[LatticeLaw], curves: Curves) -> float:
-    """Return an upper bound on the probability of any infinite loss, for laws that may exceed 1 in all."""
+    """Return an upper bound on the probability of any infinite loss, for laws that may exceed 1 in total."""
     excess = math.fsum(times * law.excess for law, (_, times) in zip(laws, curves, strict=True))
     return min(1.0, _any_infinite(laws, curves) * math.exp(min(excess, 700.0)) * (1 + 2.0**-40))
 

@@ -459,7 +459,7 @@ def _allowed_response(event: RenyiBounded) -> Event:
 
 
 def without_sampling(event: Event) -> Event:
-    """Return an event that costs no less: everybody is drawn. The sampled pair mixes (P, Q) with (Q, Q)."""
+    """Return an event that costs no less: every unit is drawn. The sampled pair mixes (P, Q) with (Q, Q)."""
     match event:
         case PoissonSampled(_, inner):
             return without_sampling(inner)

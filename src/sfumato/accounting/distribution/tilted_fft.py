@@ -26,7 +26,7 @@ Logged = tuple[Floats, Floats, int]
 
 ROUNDOFF = 2.0**-53
 _MAX_SPILLED_PROBABILITY = 1e-13  # tilted mass that may lie outside the window
-_MAX_FFT_POINTS = 1 << 21  # points of one FFT: 16 MB for its half spectrum, some 120 MB in all
+_MAX_FFT_POINTS = 1 << 21  # points of one FFT: 16 MB for its half spectrum, about 120 MB in total
 _MAX_SPARSE_ATOMS = 8  # laws with at most this many atoms are transformed exactly, by definition
 _MAX_TILT = 1e7
 _THINNED_POINTS = 2048  # points by which a tilt is looked for
@@ -119,7 +119,7 @@ def tilted_law(
     convolved, pointwise = _convolve(tilted, points, start)
     spill += 1e-290 * sum(len(law) * times for law, _, times in laws)  # masses that underflowed
     relative = math.expm1(min(50.0, relative * 1.01))
-    convolved = np.maximum(convolved[: stop - start + 1], 0.0)  # what was wrapped beyond `stop` is part of `spill`
+    convolved = np.maximum(convolved[: stop - start + 1], 0.0)  # `spill` includes the mass wrapped beyond `stop`
     return TiltedLaw(convolved, start, unit, theta, log_scale, pointwise, spill, relative, high)
 
 

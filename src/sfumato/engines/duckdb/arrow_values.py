@@ -32,14 +32,14 @@ def plain_type(kind: pa.DataType) -> pa.DataType | None:
 
 
 def is_said_alone(kind: pa.DataType) -> bool:
-    """Tell whether values of a type that the engine has not are numbers or names all the same."""
+    """Tell whether values of a type that the engine lacks are still numbers or names."""
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return is_said_alone(kind.value_type)
     return bool(pa.types.is_decimal(kind)) or getattr(kind, "extension_name", "") == "arrow.uuid"
 
 
 def converted(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return values in the type that `plain_type` names; what it cannot hold is NULL."""
+    """Return values in the type that `plain_type` names; values that it cannot hold are NULL."""
     if values.type == kind and kind != TEXT:
         return values
     while pa.types.is_dictionary(values.type) or pa.types.is_run_end_encoded(values.type):

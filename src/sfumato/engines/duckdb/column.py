@@ -22,7 +22,7 @@ _INTEGERS = {
 _DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
 _CLOCKS = {"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"}
 _NULL = '"NULL"'
-"""What the engine calls the type of a column without values."""
+"""The engine's name for the type of a column without values."""
 _TEXT_PLACES = 18
 """Numbers in text are read with this many places, as many as the finest step has; from 10^20 on they are absent."""
 _WHOLE_NUMBER = "[ \\t]*([+-]?[0-9]{1,38})([.]0*)?[ \\t]*"
@@ -33,7 +33,7 @@ _BLANKS = f"[ \\t{_FIXED_BLANKS}]*"
 
 
 def stored(sql: str, type: str, raw: bool = False) -> Stored:
-    """Return a value of the source; `raw`: it is text that nobody has read yet."""
+    """Return a value of the source; `raw`: it is text that has not been parsed yet."""
     if type == "TIMESTAMPTZ_NS":  # few functions of the engine know it; connections are in UTC
         return Stored(f"TRY_CAST({sql} AS TIMESTAMP_NS)", "TIMESTAMP_NS", Kind.CLOCK)
     return Stored(sql, type, Kind.RAW if raw else _kind(type))
@@ -47,11 +47,11 @@ AS_TYPES = {
     ColumnType.TIMESTAMP: "TIMESTAMP",
     ColumnType.TEXT: "VARCHAR",
 }
-"""As what text is read where nobody's rows are at stake."""
+"""The types as which text is read where no person's rows are affected."""
 
 
 def said(sql: str, kind: ColumnType | None) -> Stored:
-    """Return text that the source says to be of a type; where it says none, nobody has read it yet."""
+    """Return text that the source says to be of a type; where it says none, the text has not been parsed yet."""
     if kind is None:
         return stored(sql, "VARCHAR", raw=True)
     return stored(sql if kind is ColumnType.TEXT else f"TRY_CAST({sql} AS {AS_TYPES[kind]})", AS_TYPES[kind])
@@ -91,7 +91,7 @@ def _kind(type: str) -> Kind:
 def written_as(column: Column, stored: Stored, form: CsvFormat) -> Stored:
     """Return a value as ISO 8601 and SQL would write it, where the policy says that it is written in another way.
 
-    Each is read by itself; what is not written so is NULL.
+    Each value is read separately. A value in another format is NULL.
     """
     if column.format is not None and stored.kind in (Kind.RAW, Kind.TEXT):
         read = f"try_strptime({_text(stored)}, {literal(column.format)})"
@@ -107,7 +107,7 @@ def written_as(column: Column, stored: Stored, form: CsvFormat) -> Stored:
 
 
 def plain_number(text: str, form: CsvFormat) -> str:
-    """Return the text of a number as SQL writes it; what is not written as the policy says is NULL.
+    """Return the text of a number as SQL writes it; text that is not written as the policy says is NULL.
 
     Groups have three digits each, and a sign of the policy stands once before or after the number. Everything else that
     SQL would read stays as it is where the policy says nothing.

@@ -114,7 +114,7 @@ def closed_connection(
     }
     if limits.threads is not None:
         settings["threads"] = limits.threads
-    # what is asked for is compared before patterns are resolved and after
+    # requested paths are compared before and after patterns are resolved
     folders = [literal(f"{name}/") for path in allowed if path.is_dir() for name in (path, starless(path))]
     # a database's log is looked for when the database is opened
     names = [name for path in allowed if not path.is_dir() for name in (path, starless(path), f"{path}.wal")]
@@ -122,7 +122,7 @@ def closed_connection(
     connection = _connect(settings)
     execute(connection, "SET enable_progress_bar = false")
     execute(connection, "SET TimeZone = 'UTC'")  # which day a time lies in does not depend on the machine
-    # what is read off all values of a column must not decide what a condition means: proofs/total_scalars.md
+    # statistics of a column's values must not decide what a condition means: proofs/total_scalars.md
     execute(connection, "SET disabled_optimizers = 'statistics_propagation'")
     execute(connection, f"SET allowed_directories = [{', '.join(folders)}]")
     execute(connection, f"SET allowed_paths = [{', '.join(files)}]")

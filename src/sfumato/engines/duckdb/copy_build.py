@@ -87,7 +87,7 @@ class _Building:
             shutil.rmtree(folder, ignore_errors=True)
 
     def built(self, instead: Mapping[str, Files], before: Path | None = None) -> CopiedFile:
-        """Build the copy; where one before it is given, only the people are bounded again to whom rows arrived."""
+        """Build the copy. If an earlier copy is given, only people with new rows are bounded again."""
         policy, cohorts = self.policy, None
         sources = [path for path in (policy.source.path, before, self.kept_cohorts) if path is not None]
         with (

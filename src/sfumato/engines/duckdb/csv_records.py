@@ -1,6 +1,6 @@
-"""CSV as RFC 4180 has it: every record by itself, any content within quotation marks; what is malformed is refused.
+"""CSV as in RFC 4180: separate records, any content within quotation marks. Malformed files are refused.
 
-What stands between fields, how letters are stored and what means NULL is said by the policy: `CsvFormat`. In every
+The policy says which character separates fields, how letters are stored and what means NULL: `CsvFormat`. In every
 encoding that it can name, a byte below 128 means the same wherever it stands, so no record changes how another is read.
 
 The structure of a file is checked here, byte by byte, before anything parses it: quotation marks, the ends of records
@@ -86,7 +86,7 @@ def header(path: Path, written: CsvFormat = PLAIN) -> tuple[str, ...]:
 
 
 def beginning(path: Path) -> bytes:
-    """Return the first bytes of a file as they are, for whoever drafts a policy and must say how files are written."""
+    """Return the first bytes of a file as they are, for a policy draft, which must say how files are written."""
     with _open_utf8(path, PLAIN) as stream:
         return _read(stream, _MAX_HEADER_BYTES)
 
@@ -155,7 +155,7 @@ def _open_utf8(path: Path, written: CsvFormat) -> Iterator[Any]:
 
 
 def _read(stream: Any, size: int) -> bytes:
-    """Read so many bytes, fewer at the end only."""
+    """Read `size` bytes, or fewer only at the end."""
     parts, missing = [], size
     try:
         while missing > 0 and (part := stream.read(missing)):
@@ -305,7 +305,7 @@ def _parse_batch(
     whole = memoryview(buffer)[: records.size]
     try:
         table = _table(whole, records, form, list(wanted), pa.string())
-    except pa.ArrowInvalid:  # a value is not UTF-8: then each is looked at by itself
+    except pa.ArrowInvalid:  # a value is not UTF-8: then each is checked separately
         table = _table(whole, records, form, list(wanted), pa.binary())
     if table.num_rows != records.count:
         raise Malformed("its records cannot be separated", line)

@@ -100,6 +100,6 @@ def find_table(table: Table, tables: list[tuple[str, str]]) -> tuple[str, str]:
 
 
 def described(connection: duckdb.DuckDBPyConnection, relation: str, raw: set[str]) -> tuple[tuple[str, Stored], ...]:
-    """Return the columns of a relation with the types that the engine sees; `raw` are text that nobody has read yet."""
+    """Return the columns of a relation with the types that the engine sees; `raw` are texts not parsed yet."""
     rows = execute(connection, f"DESCRIBE {select('*', relation)}")
     return tuple((name, as_stored(quoted(name), kind, fold_name(name) in raw)) for name, kind, *_ in rows)

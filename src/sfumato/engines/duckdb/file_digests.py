@@ -27,7 +27,7 @@ MarkedFiles = Mapping[str, Mapping[str, Path]]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PreviousCopy:
-    """What the copy before says of its source; all names of tables are folded."""
+    """The earlier copy's record of its source; all names of tables are folded."""
 
     marks: Mapping[str, frozenset[str]]
     rows: Mapping[str, int]

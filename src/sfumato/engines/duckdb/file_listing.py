@@ -53,7 +53,7 @@ def data_files(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
         for name in names:
             if name.lower().endswith(endings) and not name.startswith((".", "_")):
                 path = Path(parent) / name
-                if not path.is_file():  # whoever opened a pipe would wait for ever
+                if not path.is_file():  # opening a pipe would wait for ever
                     raise BadSource(
                         "source contains an entry that is named like a data file but is not a file.",
                         "A broken link or a pipe cannot be read as a file.",
@@ -63,7 +63,7 @@ def data_files(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
 
 
 def _refuse_folder(_failure: OSError) -> None:
-    """Refuse a folder that cannot be listed: without it a snapshot would lack rows, and nobody would notice."""
+    """Refuse a folder that cannot be listed: without it a snapshot would silently lack rows."""
     raise BadSource(
         "source contains a folder that cannot be listed.",
         "Files in it would be missing from the snapshot.",

@@ -77,7 +77,7 @@ def _has_all_columns(connection: Connection, table: Table | None) -> bool:
 
 
 def carried_tables(policy: Policy, loaded: Arrivals) -> frozenset[str]:
-    """Return the tables of a copy that are those of the copy before, but for people to whom rows arrived.
+    """Return the tables of a copy that are those of the copy before, except for people with new rows.
 
     Where each row is a person, rows lie in the order of their values, so that the table is written again.
     """

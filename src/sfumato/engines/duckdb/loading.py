@@ -1,4 +1,4 @@
-"""What happens to a source before its rows are read: CSV and batches become tables, and rows are counted.
+"""Preparation of a source before its rows are read: CSV and batches become tables, and rows are counted.
 
 The count is taken where nothing is read as a value: by the records of a CSV file, by the footer of a Parquet file, by
 the length of each batch.

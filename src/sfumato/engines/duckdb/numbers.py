@@ -16,7 +16,7 @@ NARROW, WIDE = "BIGINT", "HUGEINT"
 _ONE = '"""one"""'
 """The name of a value inside a lambda. No name of a query or policy holds a quotation mark."""
 _MAX_INLINED_CHARS = 1_000
-"""So many characters are written as often as they are needed."""
+"""Maximum number of characters that are written as often as they are needed."""
 _LEAF = re.compile(r"[\w.]+|\(-?\d+\)::\w+")
 TYPES = IntegerTypes(NARROW, WIDE, "DOUBLE", lambda value, type: f"({value})::{type}")
 

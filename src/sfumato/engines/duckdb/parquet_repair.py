@@ -1,7 +1,8 @@
 """Parquet files with a value that the engine refuses to read, written anew with NULL in its place.
 
 The engine ends at a text that is not UTF-8, or at a time that it cannot hold, and with it all other rows. Arrow reads
-both as they are, so that each is judged by itself. This takes longer than reading, and happens only after that failed.
+both as they are, so that each value is judged separately. This takes longer than reading, and happens only after that
+failed.
 """
 
 from collections.abc import Callable

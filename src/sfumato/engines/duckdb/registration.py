@@ -57,7 +57,7 @@ class FileCopying:
         from sfumato.engines.duckdb.copy_build import build_copy
 
         source = self.policy.source
-        if source.scheme == "sqlite":  # one transaction: what is written meanwhile is not seen, and counts as a change
+        if source.scheme == "sqlite":  # one transaction: concurrent writes are not seen, and count as a change
             stamp = self.stamp(salt)  # before it is read
             copied = build_copy(self.policy, aside, salt, progress, self.limits)
             return BuiltFile(stamp, copied, aside.kept_cohorts)

@@ -1,4 +1,4 @@
-"""Where the tables of a file source lie, and what columns they have: read from names and headers, never from rows."""
+"""Places of the tables of a file source, and their columns: read from names and headers, never from rows."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -232,7 +232,7 @@ def _checked_parquet(connection: duckdb.DuckDBPyConnection, table: Table, files:
 
 
 def not_parquet(table: Table, files: Files, path: Path) -> BadSource | None:
-    """Return the refusal of a file whose footer is none; what is wrong further inside is found when rows are read."""
+    """Return the refusal of a file without a valid footer. Errors further inside are found when rows are read."""
     try:
         empty = path.stat().st_size == 0
         pq.read_metadata(path)
@@ -336,7 +336,7 @@ def _header(policy: Policy, table: Table, files: Files, path: Path) -> tuple[str
 
 
 def not_csv(table: str, files: Files, path: Path, malformed: Malformed) -> BadSource:
-    """Return the refusal of a file that is not CSV: it is its owner who reads this, and nobody else."""
+    """Return the refusal of a file that is not CSV. Only the data owner reads it."""
     where = "" if malformed.line is None else f" in line {malformed.line}"
     return BadSource(
         f"tables.{table}: the file {files.name(path)} cannot be read as CSV{where}: {malformed.why}.",

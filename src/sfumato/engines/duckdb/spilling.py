@@ -16,7 +16,7 @@ _SPILL = re.compile(r"\.spill-(\d+)-[0-9a-f]{32}$")
 def spill_folder(copy: Path, temp: Path | None = None) -> Path:
     """Make the folder for what does not fit into memory: in `temp` or beside the copy, and only its owner may enter.
 
-    What processes left behind that were killed is removed first.
+    Leftovers of killed processes are removed first.
     """
     place = temp or copy.parent
     try:
@@ -40,5 +40,5 @@ def _alive(process: int) -> bool:
     except ProcessLookupError:
         return False
     except OSError:
-        return True  # it is somebody else's
+        return True  # it belongs to another user
     return True

@@ -1,7 +1,7 @@
 """Tables and views of a SQLite file, read in one transaction by Python's own driver, and never written to.
 
 A column of SQLite may hold numbers and text in one, whatever was declared: each value is read alone, by the type that
-the policy declares. What SQLite's own declaration says counts only where the policy is silent: for public tables.
+the policy declares. SQLite's own declarations count only where the policy is silent: for public tables.
 """
 
 import sqlite3
@@ -27,9 +27,9 @@ Found = TypeVar("Found")
 _MAGIC = b"SQLite format 3\0"
 """How every SQLite file begins."""
 _MAX_SCALAR_CHARS = 1000
-"""Characters of a number, a date or a time; what is longer is none."""
+"""Maximum number of characters of a number, a date or a time; longer text is none of these."""
 _LOCK_TIMEOUT_SECONDS = 5.0
-"""Seconds until somebody else's writing is a reason to refuse."""
+"""Seconds until another program's writing is a reason to refuse."""
 _DECLARED_TYPES = {
     "INT": ColumnType.INTEGER,
     "BOOL": ColumnType.BOOLEAN,
@@ -118,7 +118,7 @@ class SqliteFile:
 @contextmanager
 def opened(path: Path) -> Iterator[SqliteFile]:
     """Open a file for reading, and stay in one transaction: what others write meanwhile is not seen."""
-    # never immutable: somebody may write to it, and what they have not finished would be read
+    # never immutable: another program may write to it, and its unfinished changes would be read
     place = f"file:{quote(str(path))}?mode=ro"
     connection = _refusing(
         "source", lambda: sqlite3.connect(place, uri=True, timeout=_LOCK_TIMEOUT_SECONDS, isolation_level=None)

@@ -21,9 +21,9 @@ class StreamedColumn:
     name: str
     type: pa.DataType
     kind: Kind | None = None
-    """What it is to us where its type does not say: values that are read alone, or nothing that can be read."""
+    """Its kind where its type does not say it: values that are read one by one, or nothing that can be read."""
     said: ColumnType | None = None
-    """What the source says that it is, where the policy does not, and values are read alone."""
+    """Its type according to the source, where the policy declares none, and values are read one by one."""
 
     @property
     def read(self) -> bool:
@@ -50,7 +50,7 @@ class StreamedSource(Protocol):
 
 
 def untyped(name: str, declared: Column | None) -> StreamedColumn:
-    """Return a column whose values say what they are one by one: what the policy declares says how they are read."""
+    """Return a column whose values each say their type. The declared type says how they are read."""
     if declared is not None and declared.type in (ColumnType.INTEGER, ColumnType.DECIMAL):
         return StreamedColumn(name, NUMBER, Kind.EACH)
     return StreamedColumn(name, TEXT, Kind.RAW)

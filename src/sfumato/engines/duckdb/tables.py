@@ -26,7 +26,7 @@ from sfumato.policy.policy import Column, ColumnType, Policy, Reference, RowUnit
 ROWID = "rowid"
 """The engine's own number of a row, where no column has that name."""
 ROW = '"row"'
-"""What tells rows apart where a column is called rowid."""
+"""The column that tells rows apart where a column is called rowid."""
 _SCALE = re.compile(r"DECIMAL\(\d+,\s*(\d+)\)")
 _PLAIN = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"})
 

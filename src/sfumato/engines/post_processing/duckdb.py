@@ -13,7 +13,7 @@ from sfumato.language.rel_nodes import RelNode
 def evaluate(flow: RelNode, given: Mapping[str, Mapping[str, Values]]) -> list[list[object]]:
     """Return the columns of a flow over noisy tables, which are given by label and column name.
 
-    Rows come as the flow orders them; what it leaves equal stays in the order that was given. An integer beyond the
+    Rows come as the flow orders them; rows that it leaves equal stay in the given order. An integer beyond the
     range of its column's facts, however long, is cut to that range: operators are total there and nowhere else.
     A float that is not finite is NULL.
     """

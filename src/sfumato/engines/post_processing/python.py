@@ -82,7 +82,7 @@ def _rows(flow: RelNode, given: _InputTables) -> _Rows:
 
 
 def _order_rows(rows: _Rows, keys: Sequence[tuple[Scalar, bool, bool]]) -> _Rows:
-    """Sort by the last key first: what a key leaves equal stays as it was."""
+    """Sort by the last key first: rows with equal keys keep their order."""
     places = list(range(rows.count))
     for scalar, descending, nulls_first in reversed(keys):
         values = _values(scalar, rows)

@@ -69,7 +69,7 @@ class ServerBuild:
         return subquery(select("salt", self.stage("salt")))
 
     def bring_salt(self, salt: bytes) -> None:
-        """Copy the salt in: what is copied in is in no log."""
+        """Send the salt by COPY: its data is in no log."""
         execute(self.connection, f"CREATE UNLOGGED TABLE {self.stage('salt')} (salt text)")
         copy_in(self.connection, self.stage("salt"), iter([(salt.hex(),)]))
 
@@ -97,7 +97,7 @@ class ServerBuild:
         return relation(self.identity, copied_name(self.policy, table))
 
     def create_table_as(self, relation: str, query: str, *, salted: bool = False) -> None:
-        """Write the rows of a query, in its order, into a new table; the planner is told what is in it."""
+        """Write the rows of a query, in its order, into a new table with statistics for the planner."""
         parted = relation == self.stage("chosen")
         for setting, value in _PARTITION_SETTINGS.items() if parted else ():
             execute(self.connection, f"SET LOCAL {setting} = {value}")

@@ -1,4 +1,4 @@
-"""What the catalogue of a PostgreSQL server declares about the tables of one schema; no row is read."""
+"""Declarations of a PostgreSQL catalogue about the tables of one schema; no row is read."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -13,7 +13,7 @@ from sfumato.policy.policy import fold_name
 def write_cohorts(build: ServerBuild, salt: bytes) -> CohortSet:
     """Give each person of a copy a cohort, and keep it, in the transaction of the copy.
 
-    What is kept belongs to one salt and one column, which name its table. It is logged: a crash of the server empties
+    Kept cohorts belong to one salt and one column, which name their table. It is logged: a crash of the server empties
     the copies and not this.
     """
     digest = keyed_digest(salt, "cohorts", fold_name(str(build.policy.cohort)))

@@ -142,7 +142,7 @@ def _boolean(stored: Stored) -> str:
 
 
 def _instant(stored: Stored) -> str:
-    """Return a timestamp without zone; what has one is read in UTC."""
+    """Return a timestamp without zone; values with a zone are read in UTC."""
     return f"({stored.sql} AT TIME ZONE 'UTC')" if stored.type.endswith("with time zone") else stored.sql
 
 

@@ -79,7 +79,7 @@ def execute(connection: Any, statement: str, parameters: Sequence[object] | None
 
 
 def copy_in(connection: Any, relation: str, rows: Iterator[Sequence[object]]) -> None:
-    """Write rows into a table: what is copied in is in no log of statements."""
+    """Write rows into a table by COPY: its data is in no log of statements."""
     try:
         with connection.cursor() as cursor, cursor.copy(f"COPY {relation} FROM STDIN") as copy:
             for row in rows:

@@ -20,7 +20,7 @@ _OF_TRUTHS = {Aggregation.MIN: "bool_and", Aggregation.MAX: "bool_or"}
 """It has no smallest truth value."""
 
 _MAX_NAME_BYTES = 63
-"""So many bytes of a name count."""
+"""Maximum number of significant bytes of a name."""
 
 
 def _sortable(sql: str, kind: Kind) -> str:

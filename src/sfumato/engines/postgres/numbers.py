@@ -119,7 +119,7 @@ def _double_places(name: str, sql: str, places: object) -> str:
     cut = _away("w") if name == "round" else "trunc(w)"
     if digits == 0:
         return finite(let(cut, w=sql))
-    if digits > 0:  # what has no places so far to the right stays as it is
+    if digits > 0:  # numbers without places that far to the right stay as they are
         scaled = f"CASE WHEN abs(v) < 1e280 THEN v * {scale} END"
         body = f"coalesce({let(f'{cut} / {scale}', 't', w=scaled)}, v)"
     else:

@@ -15,7 +15,7 @@ from sfumato.errors import BadSource, EngineFailed
 
 _BEGIN = "BEGIN READ ONLY; SET LOCAL statement_timeout = '600s'; SET LOCAL lock_timeout = '10s'"
 _MAX_IDLE_CONNECTIONS = 4
-"""So many connections are kept for the next question."""
+"""Maximum number of idle connections that are kept for the next question."""
 _INHERITED_CONNECTIONS: list[Any] = []
 """Connections of a parent process: ending one here would end the parent's session, so they are kept for ever."""
 

@@ -137,7 +137,7 @@ class ServerCopying:
             close(connection)
 
     def _dataset(self, salt: bytes) -> str:
-        """Return what tells our copies from those of other datasets that share the schema; it tells nobody anything."""
+        """Return a name that tells our copies from those of other datasets in the schema. It reveals nothing."""
         return keyed_digest(salt, "dataset", str(places_of(self.policy).ledger.resolve()))[:32]
 
 

@@ -1,4 +1,4 @@
-"""Where the tables of a PostgreSQL source lie, and what columns they have: read from the catalog, never from rows."""
+"""Places of the tables of a PostgreSQL source, and their columns: read from the catalog, never from rows."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a catalog of Spark declares about the tables of one database; no row is read."""
+"""Declarations of a Spark catalog about the tables of one database; no row is read."""
 
 from functools import partial
 from typing import Any

@@ -16,7 +16,7 @@ from sfumato.engines.sql.texts import DECIMAL, INTEGER
 from sfumato.policy.policy import Column
 
 NANOSECONDS = "nanoseconds"
-"""What we call the type of timestamps that Spark reads as integers: it has none so fine."""
+"""Our name for the type of timestamps that Spark reads as integers: it has none so fine."""
 _KINDS = {
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), Kind.INTEGER),
     **dict.fromkeys(("float", "double"), Kind.FLOATING),
@@ -30,13 +30,13 @@ _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _MAX_QUICK_PRODUCT = 2**46
 """Below this a quotient errs by less than a sixteenth, and half a step times the step's numerator is exact."""
 _SPLIT_FACTOR = 2.0**27 + 1
-"""What splits a double into two halves of 26 bits."""
+"""The factor that splits a double into two halves of 26 bits."""
 _TEXT_PLACES = 18
 """Numbers in names of partitions are read with this many places, as many as the finest step has."""
 
 
 def stored(sql: str, type: str, raw: bool = False) -> Stored:
-    """Return a value of the source; `raw`: it is text that nobody has read yet."""
+    """Return a value of the source; `raw`: it is text that has not been parsed yet."""
     if raw:
         return Stored(sql, "string", Kind.RAW)
     if _DECIMAL.fullmatch(type):
@@ -147,7 +147,7 @@ def _boolean(stored: Stored) -> str:
 
 
 def _instant(stored: Stored) -> str:
-    """Return microseconds since 1970 of a timestamp: what has a zone is read in UTC, as the session is."""
+    """Return microseconds since 1970 of a timestamp: values with a zone are read in UTC, as in the session."""
     return f"unix_micros(CAST({stored.sql} AS TIMESTAMP))"
 
 

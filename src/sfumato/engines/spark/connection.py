@@ -59,9 +59,9 @@ MIN_MAJOR_VERSION = 4
 _WINDOW_LIMIT_SETTING = "spark.sql.optimizer.windowGroupLimitThreshold"
 """A setting that has our value in no session but ours."""
 _REMOTE_VARIABLES = ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")
-"""Where these are set, a Spark that somebody else started is to be used."""
+"""Where these are set, a Spark that another program started is to be used."""
 _MAX_RETRIES = 5
-"""A server that does not answer is asked again so many times, over 17 seconds."""
+"""Maximum number of retries if a server does not answer, over 17 seconds."""
 _CHANNEL = {"grpc.use_local_subchannel_pool": 1, "grpc.max_reconnect_backoff_ms": 1000}
 """A server that was started again is reached at once: else all channels of a process wait together, ever longer."""
 Result = TypeVar("Result")
@@ -77,7 +77,7 @@ class _Held:
     session: Any
     process: int
     gateway: Any
-    """The way to a Java process of our own; None where somebody else's session is used."""
+    """The way to a Java process of our own; None where another program's session is used."""
     folder: Path | None
     """Where that process writes what does not fit into memory: only its owner may enter."""
 
@@ -107,8 +107,8 @@ def execute(statement: str) -> list[tuple[Any, ...]]:
 def execute_in_columns(statement: str, keys: int | None = None) -> list[pa.ChunkedArray]:
     """Run one statement that may return very many rows and return its columns.
 
-    If the first so many columns are keys, those with equal keys leave Spark as one row with a list of the others: as
-    many rows as there are keys reach this process, and they never become objects of Python.
+    If the first `keys` columns are keys, rows with equal keys leave Spark as one row with a list of the other values.
+    This process receives as many rows as there are keys, and they never become objects of Python.
     """
     return guarded(lambda: _in_columns(session().sql(statement), keys), statement)
 
@@ -229,7 +229,7 @@ def _refusing(work: Callable[[], Result]) -> Result:
 
 
 def _start_local(limits: Limits) -> tuple[Any, Path, Any]:
-    """Start a local Spark that listens to nobody else, shows nothing, and whose files only their owner may read."""
+    """Start a local Spark that listens to no other process, shows nothing, and whose files only the owner may read."""
     if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
         raise BadSource(
             "A source on Spark needs a Java 17 runtime, which was not found.",
@@ -318,7 +318,7 @@ def _end(gateway: Any, folder: Path | None) -> None:
     core: Any = import_module("pyspark")
     sql: Any = import_module("pyspark.sql")
     context = core.SparkContext._active_spark_context
-    others = context is not None and context._gateway is not gateway  # somebody else's, which goes on
+    others = context is not None and context._gateway is not gateway  # another program's context, which goes on
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for ending in (lambda: None if others else context.stop(), lambda: gateway.shutdown()):

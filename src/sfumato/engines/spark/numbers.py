@@ -146,7 +146,7 @@ def _ceil(scalar: Scalar, texts: list[str]) -> str:
 
 
 def _rounding_form(cut: Callable[[str], str]) -> Form:
-    """Bring a double to decimal places: what has none so far to the right, or to the left, stays as it is."""
+    """Bring a double to decimal places: a number without places that far to the right or left stays as it is."""
 
     def form(scalar: Scalar, texts: list[str]) -> str:
         digits = scalar.constant if isinstance(scalar.constant, int) else 0

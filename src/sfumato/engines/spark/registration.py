@@ -66,7 +66,7 @@ class _BuiltFolder:
         sync_folder(self.place.parent)
 
     def discard(self) -> None:
-        """Do nothing: what was not committed goes with the folder of the build."""
+        """Do nothing: uncommitted tables are removed with the folder of the build."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class SparkCopying:
         return _BuiltFolder(stamp, folder / "copy", folder / ROWS, place, cohorts, aside.kept_cohorts)
 
     def _build_from(self, spark: Any, aside: BuildDirectory, salt: bytes, progress: Progress) -> CohortSet | None:
-        """Build the copy; where there is one before it, only the people are bounded again to whom rows arrived."""
+        """Build the copy. If there is an earlier copy, only people with new rows are bounded again."""
         if aside.before is not None and not is_catalog(self.policy.source):
             with suppress(EngineFailed):  # then everything is read again
                 return self._build(spark, aside, salt, progress, _said_before(aside.before, self.limits))

@@ -134,7 +134,7 @@ def _read_boolean(_: Scalar, arguments: list[str]) -> str:
 
 
 def day_of(text: str) -> str:
-    """Return the day that a text spells, by itself or before a time."""
+    """Return the day that a text spells, alone or before a time."""
     return day_sql(f"try_cast({cut_out(text, DATE, f'(?:{CLOCK})?')} AS DATE)")
 
 

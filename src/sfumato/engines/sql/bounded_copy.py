@@ -71,7 +71,7 @@ _IN_PARTS = ("bounded", "counts", "cut")
 
 @dataclass(frozen=True, slots=True)
 class _Sources:
-    """What is computed now: queries for kept rows, for how many each crowded person keeps, for what was cut off."""
+    """The queries to run now: for kept rows, for how many each unit over its bound keeps, and for what was cut off."""
 
     rows: str | None = None
     counts: str | None = None
@@ -92,7 +92,7 @@ class CopiedColumn:
 
 @dataclass(frozen=True, slots=True)
 class CopiedTable:
-    """What is public about a table of the copy: its columns, and which of them is the opaque id."""
+    """The public description of a table of the copy: its columns, and which of them is the opaque id."""
 
     name: str
     columns: tuple[CopiedColumn, ...]
@@ -163,7 +163,7 @@ def _kept_columns(table: Table) -> list[Column]:
 
 
 def _bounded(build: Building, table: Table, columns: list[Column], parts: int, progress: Progress) -> _Sources:
-    """Choose the rows of those who have too many, and number everybody's, part by part: a part fits into memory.
+    """Choose rows of units over their bound, and number the rows of all people, part by part: a part fits into memory.
 
     Where there are several parts, each is written into the copy when it is ready, in an order of its own: no statement
     needs memory for more than one part, and the time that is left follows from the parts that are done.
@@ -208,7 +208,7 @@ def _find_crowded(build: Building, table: Table, columns: list[Column], parts: i
     crowds = [select("id", rows, group_by="id", having=f"count(*) > {most}")]
     if isinstance(table.unit, UnitColumn):  # their rows have been counted
         crowds = [select("id", build.stage("units"), where=f"u IS NOT NULL AND n > {most}")]
-    if rows_in_sampling_order(table):  # each question keeps fewer, so the order of everybody's rows is drawn
+    if rows_in_sampling_order(table):  # each question keeps fewer, so the order of all people's rows is drawn
         crowds = [select("DISTINCT id", rows)]
     crowds += [
         select("id", rows, where=f"{key} IS NOT NULL", group_by=f"id, {key}", having="count(*) > 1") for key in unique
@@ -221,7 +221,7 @@ def _find_crowded(build: Building, table: Table, columns: list[Column], parts: i
 
 
 def _crowded(build: Building) -> str:
-    """Return whether a row `r` is of somebody who has too many."""
+    """Return the condition that a row `r` belongs to a unit over its bound."""
     return exists(f"{build.stage('crowded')} AS c", "c.id = r.id")
 
 
@@ -270,7 +270,7 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
     number = f"row_number() OVER ({over})"
     if are_read_again(build, table, columns):
         chosen = f"{build.stage('chosen')} AS r"
-        few = "FALSE" if rows_in_sampling_order(table) else f"n <= {most_rows(table)}"  # everybody but the crowded
+        few = "FALSE" if rows_in_sampling_order(table) else f"n <= {most_rows(table)}"  # all units within their bound
         people = subquery(select("u, id", build.stage("units"), where=["u IS NOT NULL", few]))
         others = subquery(rows_of(build, table, columns, people), "r")
     else:
@@ -344,9 +344,9 @@ def _put_of_parts(
     order: list[str],
     number: str | None = None,
 ) -> None:
-    """Write a table of the copy in order: what was computed now, and what the copy before has of everybody else.
+    """Write a table of the copy in order: the rows computed now, and the earlier copy's rows of all other people.
 
-    Where the table was carried over, only the rows of people to whom some arrived are written, behind the others.
+    Where the table was carried over, only the rows of people with new rows are written, after the others.
     """
     if build.is_carried_over(target := build.copy_relation(name)):
         if (unit := unit_column(table)) is not None and build.new_files(table.name) and had_rows(build, table):
@@ -369,7 +369,7 @@ def _in_order(build: Building, rows: str, names: list[str], order: list[str]) ->
 
 
 def _carried(build: Building, table: Table, name: str) -> str:
-    """Return what stands after FROM for the rows of the copy before that stay: of people to whom nothing arrived."""
+    """Return the FROM items for the rows of the earlier copy that stay: those of people without new rows."""
     unit, before = unit_column(table), f"{build.before(name)} AS b"
     if unit is None or not build.new_files(table.name) or not had_rows(build, table):
         return before
@@ -377,7 +377,7 @@ def _carried(build: Building, table: Table, name: str) -> str:
 
 
 def _is_read_again(build: Building, person: str) -> str:
-    """Return whether a person is one of those to whom rows arrived."""
+    """Return the condition that a person has new rows."""
     return exists(f"{build.stage('units')} AS u", f"u.id = {person}")
 
 

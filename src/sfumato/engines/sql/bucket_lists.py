@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MIN_LISTED_BUCKETS = 1 << 21
-"""From so many buckets on, of all cells together, rows are listed. Where keys are selected, there may be any number."""
+"""Minimum number of buckets of all cells together for which rows are listed. Key selection may need any number."""
 MIN_LISTED_BUCKETS_OF_A_CELL = 1 << 12
 _INT32_LIMIT = 1 << 31
 _PORTION_NUMBERS = 1 << 15
-"""So many numbers are added up at a time: they stay in the processor's cache."""
+"""Number of integers that are added up at a time: they stay in the processor's cache."""
 
 Integers = npt.NDArray[np.int64]
 

@@ -1,4 +1,4 @@
-"""What the bounded copy needs of a build under way, in whichever engine."""
+"""Interface of a running build that the bounded copy needs, in any engine."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar
@@ -72,7 +72,7 @@ class Building(Protocol):
         """Remove rows of a table that was carried over."""
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a query about the build itself: sums and counts, which nobody is shown."""
+        """Return the rows of a query about the build itself: sums and counts, which are never shown."""
 
     def drop(self, names: Sequence[str]) -> None:
         """Throw intermediate tables away that there may be."""

@@ -83,7 +83,7 @@ def _said_now(build: Building, names: tuple[str, ...]) -> str:
         return select([f"{identity} AS id", f"{one} AS cohort"], copied, group_by=identity)
     if column.grid is None:
         raise AssertionError("the policy has checked it")
-    within = f"{value} BETWEEN {column.grid.least} AND {column.grid.greatest}"  # what is outside lies one step beyond
+    within = f"{value} BETWEEN {column.grid.least} AND {column.grid.greatest}"  # values outside lie one step beyond
     firsts = select([f"{identity} AS id", f"min({value}) AS v"], copied, where=within, group_by=identity)
     windows = cohort_windows(build.policy, names)
     cases = [f"WHEN v <= {high} THEN {dialect.text_literal(name)}" for name, _, high in windows]

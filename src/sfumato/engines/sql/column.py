@@ -29,7 +29,7 @@ class Kind(StrEnum):
     TEXT = "text"
     RAW = "unread text"  # CSV and partition names: the declared type says how to read it
     EACH = "numbers and text in one"  # objects, SQLite: the declared type is a number, and each value is read alone
-    NOTHING = "nothing but NULL"  # a file in which nobody has a value, or without this column
+    NOTHING = "nothing but NULL"  # a file without values in this column, or without the column
     OTHER = "values of another kind"
 
 
@@ -42,7 +42,7 @@ TYPES = {
     Kind.CLOCK: ColumnType.TIMESTAMP,
     Kind.TEXT: ColumnType.TEXT,
 }
-"""What a column is, where nobody declared it."""
+"""The type of a column that is not declared."""
 _HOLDS = {
     ColumnType.INTEGER: {Kind.INTEGER, Kind.DECIMAL, Kind.FLOATING},
     ColumnType.DECIMAL: {Kind.INTEGER, Kind.DECIMAL, Kind.FLOATING},
@@ -51,7 +51,7 @@ _HOLDS = {
     ColumnType.TIMESTAMP: {Kind.DATE, Kind.CLOCK},
     ColumnType.TEXT: {Kind.TEXT, Kind.INTEGER, Kind.BOOLEAN, Kind.DATE},
 }
-"""Beside text that nobody has read yet, and NULL."""
+"""Beside text that has not been parsed yet, and NULL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +145,9 @@ class ValueForms:
     def unit(self, column: Column, stored: Stored) -> str:
         """Return the text that names a person: equal for equal people, however each table stores them; or NULL.
 
-        Nothing is rounded, cut or clipped here, because that would make one person of two: what is not exactly of the
-        declared type names nobody. So does a floating-point number from 2^53 on, which may stand for several integers.
+        Nothing is rounded, cut or clipped here, because that would make one person of two. A value that is not exactly
+        of the declared type names no person. Nor does a floating-point number from 2^53 on, which may stand for several
+        integers.
         """
         if stored.kind is Kind.NOTHING:
             return f"CAST(NULL AS {self.text_type})"
@@ -208,7 +209,7 @@ def _listed(kind: ColumnType) -> str:
 
 
 def keyed(column: Column, expression: str, dialect: Dialect) -> str:
-    """Return the expression where it is one of the listed keys, else NULL: what was not declared is absent."""
+    """Return the expression where it is one of the listed keys, else NULL: undeclared values are absent."""
     if not isinstance(column.values, tuple):
         return expression
     keys = ", ".join(_key(column, value, dialect) for value in column.values)

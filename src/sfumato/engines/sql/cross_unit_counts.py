@@ -17,7 +17,7 @@ from sfumato.sensitivity.cross_unit_joins import blocks
 def cross_unit_counts_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect: Dialect) -> str:
     """Return the statement: the keys of the group, the powers of `blocks`, and how many keys have them.
 
-    A key of which a part is NULL meets nothing. What one person has of a key is cut at what was priced.
+    A key of which a part is NULL meets nothing. One person's part of a key is cut at the bound that was priced.
     """
     sides, _ = sides_of(one.quantity)
     flows = _flows(plan.group.rows, len(sides))

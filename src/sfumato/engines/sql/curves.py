@@ -83,7 +83,7 @@ class CurveForms:
         if tables is None:
             raise AssertionError("a logarithm of integers has its tables")
         type, doublings = self.types.of(facts), range(tables.least, tables.least + len(tables.doublings))
-        offset = max(0, 1 - min(tables.doublings) // (1 << SPARE_BITS))  # so many steps make everything nonnegative
+        offset = max(0, 1 - min(tables.doublings) // (1 << SPARE_BITS))  # steps that make everything nonnegative
         raise_by = (1 << SPARE_BITS >> 1) + (offset << SPARE_BITS)
 
         def smaller(value: str) -> str:
@@ -118,7 +118,7 @@ class CurveForms:
         return f"CASE WHEN {x} < {limit} THEN {below} ELSE {above} END"
 
     def _value(self, x: str, doublings: range, type: str) -> str:
-        """The integer moved so that it has BITS + PART_BITS bits and one; what is not above 0 is taken for 1."""
+        """The integer moved so that it has BITS + PART_BITS bits and one; integers not above 0 are taken as 1."""
 
         def moved(by: Callable[[int], int]) -> str:
             return self._by_doubling(x, doublings, type, lambda n: self.types.integer(1 << max(by(n), 0), type))

@@ -1,4 +1,4 @@
-"""Dialect: everything in which engines that speak SQL differ, one entry each. What is no entry reads the same in all.
+"""Dialect: everything in which engines that speak SQL differ, one entry each. All else is the same in every engine.
 
 A statement is written once, in `scalar`, `flow`, `fold`, `group`, `public` and `copy`; an engine is a table of entries.
 """
@@ -33,7 +33,7 @@ class ByWindow:
     """Rows on the grid are written down, and windows over them select rows: `bounded_copy`."""
 
     row_locator: str
-    """What tells the rows of one intermediate table apart."""
+    """The column that tells the rows of one intermediate table apart."""
     rank_partitions: RankPartitions | None = None
     """In which parts rows are ranked, so that a part fits into little memory; None where all are ranked at once."""
     pair_hash: Callable[[str, str], str] | None = None
@@ -56,7 +56,7 @@ class ByTwoScans(ByWindow):
     """A column that is selected into a nested query so that its values are not computed again where they are
     mentioned."""
     hash_cutoff: Callable[[int, str], str]
-    """A draw below which lie so many of as many long draws as an integer says, on average; all if it is less."""
+    """A draw below which, of n long draws, the given number lies on average; all of them if n is less."""
     repeat_row: Callable[[str], str]
     """A column of a SELECT that returns each row as often as an integer says, and numbers these rows from 1."""
 
@@ -103,7 +103,7 @@ class Dialect:
     quotient: Callable[[str, str], str]
     """Of two wide integers, towards zero; NULL is NULL, and the divisor is never zero."""
     remainder: Callable[[str, str], str]
-    """What `quotient` leaves, with the sign of the dividend."""
+    """The remainder of `quotient`, with the sign of the dividend."""
     floor_divide: Callable[[str, str], str]
     """The quotient of two positive BIGINTs, rounded down, as a BIGINT."""
     whole_double: Callable[[str], str]

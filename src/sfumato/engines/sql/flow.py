@@ -69,7 +69,7 @@ class Writing:
         return scalar_sql(scalar, columns, self.dialect)
 
     def passed_on(self, scalar: Scalar, columns: Columns) -> str:
-        """Return the SQL of a column of a subquery: what lies outside its bounds stays outside."""
+        """Return the SQL of a column of a subquery: values outside its bounds stay outside."""
         return self.sql(stored(scalar) if is_stored(scalar) else scalar, columns)
 
 
@@ -79,12 +79,12 @@ class Frame:
 
     source: str
     columns: Columns
-    """What can be used above it."""
+    """The columns that can be used above it."""
     conditions: tuple[str, ...] = ()
     order: tuple[tuple[str, str], ...] = ()
-    """What rows are ordered by, and in which direction."""
+    """The sort keys of the rows, with their directions."""
     ties: tuple[str, ...] = ()
-    """What tells any two rows apart, where somebody needs an order."""
+    """Columns that tell any two rows apart, where an order is needed."""
     count: int | None = None
     offset: int = 0
     joined: bool = False
@@ -95,7 +95,7 @@ class Frame:
 
     @property
     def ordered(self) -> str:
-        """What stands after ORDER BY."""
+        """The text after ORDER BY."""
         return ", ".join([*(f"{sql} {direction}" for sql, direction in self.order), *self.ties])
 
     def select(self, listed: Sequence[str]) -> str:
@@ -177,7 +177,7 @@ def _read(read: ScanNode, writing: Writing, ordered: bool) -> Frame:
     quoted, alias = writing.dialect.quote_identifier, writing.alias()
     listed = [f"{_decoded(quoted(stored), facts)} AS c{at}" for at, (_, stored, facts) in enumerate(read.columns)]
     if ordered or not listed:
-        # a person's rows are told apart by their numbers within the person, which are nobody else's business
+        # a person's rows are told apart by their numbers within the person, which concern no other person
         place = quoted(PLACE) if read.max_rows_per_unit is None else quoted(RANK)
         listed.append(f"{place if ordered else 0} AS place")
     # What was accounted for is what is read. The engine knows the greatest rank of the table and skips a test that
@@ -346,7 +346,7 @@ def _filtered(filtered: FilterNode, writing: Writing, ordered: bool) -> Frame:
     if not marks:
         frame = _apart(_frame(source, writing, ordered=ordered), writing)
         return replace(frame, conditions=(*frame.conditions, writing.sql(filtered.condition, frame.columns)))
-    # each engine looks for a row in its own way; what is found is known from here on
+    # each engine looks for a row in its own way; the result is known from here on
     known = {(mark.label, FOUND): str(is_true).lower() for mark, is_true in marks}
     frame = _apart(_frame(source, writing, ordered=ordered), writing)
     columns, used = {**frame.columns, **known}, {_mark(mark, is_true) for mark, is_true in marks}

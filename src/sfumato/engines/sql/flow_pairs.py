@@ -25,8 +25,8 @@ PAIR_COLUMNS = 3
 def pairs_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect: Dialect) -> str:
     """Return the statement: the keys of the group, both owners, and what they share, in steps.
 
-    Each value is clipped to what it was priced for. What a pair shares is cut at the largest bound there is: no flow
-    can use more of it.
+    Each value is clipped to what it was priced for. A pair's shared amount is cut at the largest bound: no flow can
+    use more of it.
     """
     quantity, value = one.quantity, value_of(one.quantity)
     keys = {f"k{at}": key.scalar for at, key in enumerate(plan.group.keys)}
@@ -51,7 +51,7 @@ def pairs_by_cell(one: PlannedSelection, cells: Numbers, columns: Sequence[Numbe
     """Return the pairs of every cell; `cells` says in which place of the group each row of the answer is."""
     first, second, amounts = columns
     order = np.argsort(cells, kind="stable")
-    order = order[cells[order] >= 0]  # what is in no cell is nowhere
+    order = order[cells[order] >= 0]  # rows in no cell are dropped
     first, second, amounts, cells = first[order], second[order], amounts[order], cells[order]
     same_kind = is_same_kind(one.quantity)
     found = {}

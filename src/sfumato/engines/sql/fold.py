@@ -2,7 +2,8 @@
 
 None of it can raise. Whatever aggregates integers is exact, whatever order the rows come in: they are added in 128
 bits, and what leaves the range that the facts promise is cut there. Sums, averages and variances of doubles are the
-engine's own; they meet nobody's rows (`written.is_exact`). Doubles that are not finite are NULL, and there is one zero.
+engine's own; they are never used on people's rows (`written.is_exact`). Doubles that are not finite are NULL, and
+there is one zero.
 """
 
 from collections.abc import Sequence

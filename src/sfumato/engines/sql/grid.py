@@ -41,7 +41,7 @@ def whole(expression: str, scale: int, widest: int, target: Range, dialect: Dial
     """Return SQL for the grid integer of `expression` / 10^scale, a wide integer of magnitude at most `widest`."""
     ratio = 1 / (target.step * 10**scale)
     times, over = ratio.numerator, ratio.denominator
-    slack = 0 if target.clipped else 1  # one grid integer more, so that what is beyond is seen to be beyond
+    slack = 0 if target.clipped else 1  # one grid integer more, so that values beyond the bounds remain distinguishable
     low = max(floor((target.least - slack) / ratio), -widest)
     high = min(ceil((target.greatest + slack) / ratio), widest)
     if low > high:  # the whole type lies beyond one bound

@@ -1,7 +1,7 @@
 """One private GROUP BY as SQL: exact integers per cell, after every person was bounded.
 
 What a person adds depends on that person's rows alone: which of them, or which cells, are kept is decided by a hash of
-the person's opaque id and the values themselves, so that nobody's rows push out another's.  Proof: proofs/lineage.md
+the person's opaque id and the values themselves, so that no person's rows push out another's.  Proof: proofs/lineage.md
 """
 
 from collections.abc import Mapping, Sequence
@@ -106,7 +106,7 @@ def histogram_sql(plan: GroupPlan, one: PlannedMeasurement, tables: Tables, dial
     """
     bounded = _bounded(replace(plan, measured=(one,), chosen=()), tables, dialect)
     by, *added = one.quantity.arguments
-    bucket = in_bounds(by, bounded.used.names[by], dialect)  # what it was priced for, whatever is stored
+    bucket = in_bounds(by, bounded.used.names[by], dialect)  # the range that was priced, whatever is stored
     inner = replace(one.quantity, function=Aggregation.SUM if added else Aggregation.COUNT, arguments=tuple(added))
     measure = _measure(inner, plan.group, bounded, dialect)
     return _grouped(bounded, [*bounded.used.keys, bucket], [measure])
@@ -115,7 +115,7 @@ def histogram_sql(plan: GroupPlan, one: PlannedMeasurement, tables: Tables, dial
 def buckets_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect: Dialect) -> str:
     """Return the statement of what is chosen: keys, bucket, and what the rows in it weigh together.
 
-    A row weighs an equal part of what those of its owner weigh, rounded down, and 1 where everybody has one row. Only
+    A row weighs an equal part of what those of its owner weigh, rounded down, and 1 where each person has one row. Only
     rows count that have a bucket and, where there is a condition, meet it; one without a key counts and is in no cell.
     Where the copy knows how many rows an owner has, they are not counted. Where there are very many buckets, keys come
     with a list of all rows instead: see `bucket_lists`. Where arrays are quicker, rows come as they are: `row_weights`.
@@ -183,7 +183,7 @@ def matched_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect:
     present = [f"{name} IS NOT NULL" for name in (*used.keys, value)]
     present += [] if one.quantity.where is None else [used.names[one.quantity.where]]
     if argument.facts.kind is Kind.INTEGER:
-        value = in_bounds(argument, value, dialect)  # what it was priced for, whatever is stored
+        value = in_bounds(argument, value, dialect)  # the range that was priced, whatever is stored
     rows = select([*used.keys, _OWNER, f"{value} AS val"], subquery(bounded.rows, "b"), where=present)
     return matched_pairs_sql(rows, used.keys, _OWNER, limit.rows, dialect, once=not bounded.is_scan)
 
@@ -286,7 +286,7 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[
 
 
 def _has_own_totals(plan: GroupPlan) -> bool:
-    """Whether what people have in all decides what is cut off, so that no order of their rows is needed."""
+    """Whether people's totals decide what is cut off, so that no order of their rows is needed."""
     if plan.group.keys or not plan.group.public_keys or plan.chosen or not stored_of(plan)[1]:
         return False
     return all(one.buckets is None and _is_own(one) for one in plan.measured)
@@ -390,5 +390,5 @@ def _measure(one: Quantity, group: Group, bounded: _Bounded, dialect: Dialect) -
         return bounded.people.sql(dialect, where) if one.distinct else dialect.aggregate_if("count(*)", where)
     value = used.names[one.argument]
     if one.argument.facts.kind is Kind.INTEGER and (one.function is Aggregation.SUM or one.distinct):
-        value = in_bounds(one.argument, value, dialect)  # what it was priced for, whatever is stored
+        value = in_bounds(one.argument, value, dialect)  # the range that was priced, whatever is stored
     return dialect.aggregate_if(dialect.aggregate(one.function, value, one.argument.facts, one.distinct), where)

@@ -1,4 +1,4 @@
-"""What the buckets of all cells hold, from the columns that a statement returned."""
+"""The contents of the buckets of all cells, from the columns that a statement returned."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -36,7 +36,7 @@ def held_buckets(
     buckets, weights, cells = buckets[cells >= 0], weights[cells >= 0], cells[cells >= 0]  # the others are nowhere
     weights = weights if shared else weights * one.weight
     span = one.quantity.arguments[0].facts.span
-    entries = cells * span + np.clip(buckets, 0, span - 1)  # what it was priced for, whatever is stored
+    entries = cells * span + np.clip(buckets, 0, span - 1)  # the range that was priced, whatever is stored
     order = np.argsort(entries, kind="stable")
     held, starts = np.unique(entries[order], return_index=True)
     together = np.add.reduceat(weights[order], starts) if len(starts) else weights

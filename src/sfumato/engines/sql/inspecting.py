@@ -23,15 +23,15 @@ from sfumato.policy.policy import (
 )
 
 NULL_WORDS = ("NA", "N/A", "NULL", "null", "None", "NaN", "nan", "-", "?", ".")
-"""What people write in text files where a value is missing."""
+"""Common words for missing values in text files."""
 _CAPS = tuple(digit * 10**power for power in range(9) for digit in (1, 2, 5))
-"""What people write for `rows_per_unit`."""
+"""Usual values of `rows_per_unit`."""
 _MAY_HAVE_PLACES = (Kind.DECIMAL, Kind.FLOATING, Kind.RAW)
 _PLACES = 10**6
 """Decimals from a millionth on are noticed."""
 
 Remedies = Callable[[Column, Part, str, str], Mapping[str, int]]
-"""What the policy could say so that more values of a part are read, and how many: from the column, the part, the SQL of
+"""Changes of the policy by which more values of a part are read, and how many: from the column, the part, the SQL of
 the raw value, and the condition that it was not read."""
 
 

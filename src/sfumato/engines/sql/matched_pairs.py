@@ -1,7 +1,7 @@
 """The pairs of people and values that a count of distinct values has to look at: the others are served in any case.
 
-A person has at most so many rows. So values of many rows have many owners, and can all be served, whatever serves the
-rest: they are only counted. Most columns have no other values, and then no pair is formed.
+The number of rows of a person is bounded. So values of many rows have many owners, and can all be served, whatever
+serves the rest: they are only counted. Most columns have no other values, and then no pair is formed.
 Proof: proofs/matching.md, 3
 """
 
@@ -19,9 +19,9 @@ def matched_pairs_sql(
     `rows` is a query for keys, `owner` and `val`, none of them NULL; one person has at most `max_rows` of them. It is
     read twice, or `once` if it is costly.
 
-    A row without a person stands for so many values that are always served (own = 0), or for so many people of whom
-    each has `own` values that nobody else has; a row with one says that this person has this value, which others have
-    too, and `own` besides, both by a number.
+    A row without a person stands for a number of values that are always served (own = 0), or for a number of people who
+    each have `own` values that no other person has. A row with a person says that this person has this value, which
+    others have too, and `own` more values. Person and value are given as numbers.
     """
     cell = f"PARTITION BY {', '.join(keys)} " if keys else ""
     number = dialect.row_number([], [])  # merely distinct, and shorter than what it stands for

@@ -22,7 +22,7 @@ PERSON = '"person"'
 LEVEL = '"level"'
 """The hidden column that says at which level a row begins to count, where a question chooses how many rows do."""
 TOTALS = ".levels"
-"""What the name of the table ends with that says what all people of a table have up to each level."""
+"""Suffix of the name of the table that says what all people of a table have up to each level."""
 COHORTS = ".cohorts"
 """The table of the copy that says which cohort each person has. No table of a policy has a dot in its name."""
 LONE = '"row"'

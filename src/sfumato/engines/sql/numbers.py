@@ -83,7 +83,7 @@ class NumberForms:
     quotient: Callable[[str, str, str], str]
     """Of two integers of the type, towards zero; the second is not zero."""
     remainder: Callable[[str, str, str], str]
-    """What the quotient leaves."""
+    """The remainder of the quotient."""
     nonzero: Callable[[str, str, bool], str]
     """A divisor, given its zero: NULL where it is that; the last says that it is a column or spelled out."""
     rounded_root: Callable[[str], str]
@@ -200,7 +200,7 @@ class NumberForms:
         return form
 
     def _floored(self, sql: str, low: int, high: int, over: int, type: str) -> str:
-        shift = max(0, -(low // over))  # so many multiples make it nonnegative, where truncating is rounding down
+        shift = max(0, -(low // over))  # this many multiples make it nonnegative, where truncating is rounding down
         moved = f"({sql} + {self.types.integer(shift * over, type)})" if shift else sql
         return f"({self._truncated(moved, low, high, over, type)} - {self.types.integer(shift, type)})"
 

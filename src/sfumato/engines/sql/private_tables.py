@@ -8,7 +8,7 @@ from sfumato.policy.policy import Table
 
 
 def write_private_tables(build: Building, progress: Progress) -> list[CopiedTable]:
-    """Write every private table of the copy; what is public is copied by another engine."""
+    """Write every private table of the copy; another engine copies public tables."""
     copied: list[CopiedTable] = []
     for table in build.policy.tables:
         if table.public:

@@ -1,4 +1,4 @@
-"""What is known before any private row is read: from public tables and the text alone.
+"""Facts known before any private row is read: from public tables and the text alone.
 
 It is given the public tables and no others, so that a flow over a private one has no statement here. It costs nothing,
 so that rows, bytes and seconds are limited.
@@ -43,7 +43,7 @@ MAX_BROUGHT_ROWS = 10_000_000
 """How many public rows may meet people's rows in one join; and where another engine has people's rows, to which public
 rows are brought one by one."""
 MIN_MATERIALIZED_BYTES = 1 << 29
-"""So many bytes of public rows may meet people's rows in one join, or as many as the engine's memory has."""
+"""Maximum number of bytes of public rows in a join with people's rows; the engine's memory, if that is more."""
 MAX_FACT_BYTES = 1 << 26
 """Bytes of facts that are kept, for all accounts together."""
 MAX_ACCOUNT_FACT_BYTES = 1 << 24
@@ -63,10 +63,10 @@ class RunStatement(Protocol):
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False, repr=False)
 class MaterializedTable:
-    """Public rows in a table of their own, which is dropped when nobody has them any more."""
+    """Public rows in a table of their own, which is dropped when no handle is left."""
 
     relation: str
-    """What stands after FROM."""
+    """The text after FROM."""
     rows: int
     size: int
     """Bytes, about."""
@@ -92,8 +92,8 @@ def map_materialized(flow: RelNode, change: Callable[[MaterializedNode], Materia
 class PublicTables:
     """`engine.FreePublic` over the public tables of a copy, whose data does not change while it is open.
 
-    What is kept lies in tables of the schema `shelf`, where this connection alone sees them. The engine has so many
-    bytes of `memory`, and writes to disk beyond it. `brought`: the rows are brought to another engine.
+    Kept rows lie in tables of the schema `shelf`, which only this connection sees. The engine has `memory` bytes, and
+    writes to disk beyond them. `brought`: the rows are brought to another engine.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class PublicTables:
         return replace(kept, rows=self.materialize(kept.source, kept.columns, kept.keys)) if foreign else kept
 
     def _drop_unused(self) -> None:
-        """Drop the tables that nobody has any more. It is done here: a finalizer may run at any moment."""
+        """Drop the tables that have no handle left. It is done here: a finalizer may run at any moment."""
         while self._unused:
             try:
                 relation = self._unused.popleft()
@@ -256,7 +256,7 @@ class PublicTables:
         """Return what is known of a flow. Kept rows are named by their table: other rows may differ."""
 
         def checked() -> Fact:
-            if not isinstance(flow, ScanNode):  # a table by itself is looked at when it is opened, however long it is
+            if not isinstance(flow, ScanNode):  # a single table is checked when it is opened, however long it is
                 self.check(flow)
             return answer()
 

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 MAX_PEOPLE = 1 << 28
 """Numbers of people are below this: the array of their rows fits into memory."""
 MAX_ADDED_VALUES = 1 << 20
-"""A column of at most so many values is added up by value, and by bucket afterwards."""
+"""Maximum number of values of a column that is added up by value, and by bucket afterwards."""
 KEPT_ROWS = 1 << 23
-"""So many rows are remembered between counting the rows of each person and weighing them; more are read twice."""
+"""Maximum number of rows kept between counting the rows of each person and weighing them; more are read twice."""
 _TABLED_ROWS = 1 << 16
 
 Integers = npt.NDArray[np.int64]
@@ -144,7 +144,7 @@ def with_counts(own: Integers, people: "_Places") -> Integers:
 
 
 def _parts(weight: int, own: _Places) -> Integers:
-    """Return what each row weighs, where so many rows weigh `weight` together."""
+    """Return the weight of each row, where the `own` rows of its person weigh `weight` together."""
     most = int(own.max(initial=0))
     if most >= _TABLED_ROWS:
         return weight // np.maximum(own.astype(np.int64), 1)
@@ -155,7 +155,7 @@ def _integers(read: Callable[[], Batches], form: RowForm) -> Iterator[tuple[_Pla
     """Give rows as places among the values, and what is beside them or nothing."""
     for batch in read():
         values, *beside = (column.to_numpy() for column in batch.columns)
-        # what it was priced for, whatever is stored
+        # the range that was priced, whatever is stored
         if len(values) and (values.min() < form.low or values.max() >= form.low + form.span):
             values = np.clip(values, form.low, form.low + form.span - 1)
         values = values - form.low if form.low else values

@@ -1,7 +1,7 @@
 """In which order the rows or cells of one person are kept: by SHA-256 of the person's id and the values themselves.
 
-The id is 128 bits of a hash under the salt: nobody knows it, so that it is the key here, and the salt is in no
-statement. It is the same order in every engine, when a copy is built and when a question is asked.
+The id is 128 bits of a hash under the salt. No one knows it, so it is the key here, and no statement contains the
+salt. It is the same order in every engine, when a copy is built and when a question is asked.
 """
 
 from collections.abc import Sequence

@@ -12,7 +12,7 @@ from sfumato.language.scalar import Operator, Scalar, walk
 MAX_EXPRESSION_CHARS = 200_000
 """Characters that one scalar may have as SQL."""
 _MAX_REPEATS = 20
-"""What is named may be written so often before it is."""
+"""Maximum number of times an expression is repeated before it is named."""
 _MIN_NAMING_CHARS = 10_000
 """A CASE of more characters names what it computes several times."""
 

@@ -1,7 +1,7 @@
 """The rows of a private table on their way into the copy: on the grid, under the opaque id of each owner.
 
 Where rows only arrived since the copy before, the people who have such rows are bounded again, from all their rows; and
-what the copy before has of everybody else stays (proofs/bounded_copy.md §5d).
+what the earlier copy has of all other people stays (proofs/bounded_copy.md §5d).
 """
 
 from collections.abc import Callable, Sequence
@@ -143,7 +143,7 @@ def count_people(build: Building, table: Table, columns: list[Column]) -> None:
 def read_rows(build: Building, table: Table, columns: list[Column]) -> str:
     """Return the query for every row of a table by the name of its owner, or what leads there, before keys are known.
 
-    Where rows only arrived, every row of those to whom some did.
+    Where rows were only added, every row of the people with new rows.
     """
     key = _owner_column(build, table)
     parts, among = build.parts(table.name), None
@@ -226,10 +226,10 @@ def _counted(
     read: Callable[[Part], list[str]] | None = None,
     sums: Sequence[str] = (),
 ) -> str:
-    """Return the query for the names that occur, and in how many rows each: the rows without one belong to nobody.
+    """Return the query for the names that occur, and in how many rows each: rows without a name belong to no person.
 
-    Where rows only arrived, these are the names in them, and nobody; all rows of theirs are counted. `sums` are added
-    up over the columns that are `read`.
+    Where rows were only added, these are the names in the new rows, and NULL; all rows of these names are counted.
+    `sums` are added up over the columns that are `read`.
     """
 
     def name(part: Part) -> list[str]:
@@ -248,7 +248,7 @@ def _counted(
 def _summed(build: Building, table: Table, columns: list[Column], key: Column) -> str:
     """Return the query for the names that occur, in how many rows each, and `sums_of` these rows.
 
-    What a value was before its bounds is computed where it lies on one: everywhere else it is the value.
+    A value before clipping is computed only where the clipped value lies on a bound: elsewhere both are equal.
     """
     reading, fence = build.reading, bounding_of(build.dialect, ByTwoScans).optimizer_fence
     free, found = tracked(build, columns), []
@@ -285,7 +285,7 @@ def _known_people(build: Building, table: Table) -> None:
 def _concerned(build: Building, table: Table, key: Column) -> tuple[Sequence[Part], Callable[[Part], str]]:
     """Return which rows of the source belong to people who have rows that arrived, and in which parts they are.
 
-    Where nobody of them had rows before, no other file is read.
+    If none of these people had rows before, no other file is read.
     """
     arrived, parts = build.new_files(table.name) or (), build.parts(table.name)
     apart = all(part in parts for part in arrived)
@@ -307,7 +307,7 @@ def key_domain(build: Building, column: Column, at: int) -> str:
 
 
 def _opaque(build: Building, people: str, name: str = "units") -> None:
-    """Give each person 128 bits of a keyed hash of their own name: nobody's id depends on who else is there."""
+    """Give each person 128 bits of a keyed hash of their own name: no id depends on which other people are there."""
     text = f"CAST(u AS {build.dialect.text_type})"  # it is a text, or an integer
     named = f"CASE WHEN u IS NOT NULL THEN {keyed_hash(build, 'unit', text)} END AS id"
     opaque = select(f"p.*, {named}", subquery(people, "p") + build.salt_join)
@@ -320,11 +320,11 @@ def keyed_hash(build: Building, purpose: str, text: str) -> str:
 
 
 def _owners(build: Building, table: Table, path: UnitPath) -> None:
-    """Write down which key leads to whom: a key is there once, so that a row has one owner at most.
+    """Write down which key leads to which person: each key occurs once, so that a row has at most one owner.
 
     A snapshot in which a key leads to several people is refused: a row that counted for each of them would move an
     answer by as many rows, and one that counted for none or one of them would be taken away by others' rows
-    (proofs/bounded_copy.md §4). NULL is no key, and names nobody.
+    (proofs/bounded_copy.md §4). NULL is no key, and names no person.
     """
     pairs = build.stage("pairs")
     stage_path_keys(build, table, path, pairs)

@@ -44,11 +44,11 @@ MAX_STATEMENT_CHARS = 1_000_000
 MAX_PLAN_CHARS = 4_000_000
 """Maximum number of characters of all statements of one plan together."""
 MAX_SELECTED_COLUMNS = 1_000
-"""For so many cells, and their pairs, there is time where keys are selected; nobody knows how many there will be."""
+"""Number of cells assumed with key selection, where it is unknown: there is time for them and their pairs."""
 MAX_JOINT_PARTS = 1 << 22
-"""Into so many parts rows may fall by their places where people are counted by one statement: those fit into memory.
+"""Maximum number of parts by places of rows, where one statement counts people: these parts fit into memory.
 
-So it is a dozen choices at most, and no engine refuses so many columns."""
+So there are at most a dozen choices, and no engine refuses that number of columns."""
 
 _CHOSEN_COLUMNS = {Aggregation.MATCHED: 4, Aggregation.BOUNDED_FLOW: PAIR_COLUMNS}
 """How many columns beside the keys the statement of a choice has; others have two."""
@@ -351,9 +351,9 @@ def _aggregates(plan: GroupPlan, rows: Rows) -> GroupAggregates:
 
 
 def _spread(rows: Rows, group: Group, keys: Sequence[tuple[KeyValue, ...]]) -> Rows:
-    """Give every public cell its row, in their order; what is absent is empty.
+    """Give every public cell its row, in their order; absent cells are empty.
 
-    What was not declared is dropped, or added to the rest where a key has one.
+    Undeclared cells are dropped, or added to the rest where a key has one.
     """
     width = len(group.keys)
     if not any(key.has_remainder for key in group.keys):
@@ -377,7 +377,7 @@ def _spread(rows: Rows, group: Group, keys: Sequence[tuple[KeyValue, ...]]) -> R
 
 
 def _histogram(one: PlannedMeasurement, keys: Sequence[tuple[KeyValue, ...]], rows: Rows) -> Answers:
-    """Return a row of integers per cell; what is in no cell, or has no bucket, is nowhere."""
+    """Return a row of integers per cell. Rows without a cell or a bucket are dropped."""
     places, buckets = {key: place for place, key in enumerate(keys)}, one.buckets or range(0)
     found = [[0] * len(buckets) for _ in keys]
     for *key, bucket, value in rows:
@@ -441,7 +441,7 @@ def matched_sizes(
         column.cast(pa.int64()).fill_null(-1).to_numpy() for column in (people, values, own, times)
     )
     sizes = np.zeros((len(keys), len(limits)), dtype=np.int64)
-    here = cells >= 0  # what is in no cell is nowhere
+    here = cells >= 0  # rows in no cell are dropped
     alone = here & (person < 0) & (often > 0)
     for place, limit in enumerate(limits):
         each = np.where(beside[alone] > 0, np.minimum(beside[alone], limit), 1)
@@ -462,7 +462,7 @@ def _columns(numbers: Sequence[PlannedMeasurement], rows: Sequence[tuple[Any, ..
     found, at = {}, width
     for one in numbers:
         size = _size(one)
-        # the sum of no values is NULL in SQL; here nobody added anything
+        # the sum of no values is NULL in SQL; here it means that no person added anything
         if one.candidates is None or one.selected is not None:
             found[one.name] = integer_answers([(row[at] or 0) if at < len(row) else 0 for row in rows])
         else:

@@ -8,9 +8,9 @@ from sfumato.language.lower_texts import ANY, like_pieces
 from sfumato.language.scalar import Operator, Scalar
 
 MAX_COUNT = 2**31 - 1
-"""No text has so many characters."""
+"""More characters than any text has."""
 SPACE = "\t\n\v\f\r "
-"""What may stand around a value in a text."""
+"""Characters allowed around a value in a text."""
 AROUND = r"[\t\n\v\f\r ]*"
 _YEAR = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
 DATE = f"{_YEAR}-[0-9]{{1,2}}-[0-9]{{1,2}}"
@@ -53,7 +53,7 @@ class TextForms:
     starts: Callable[[str, str], str]
     """Whether a text starts with another one, a constant."""
     ends: Callable[[str, str, int], str]
-    """Whether it ends with another one, a constant of so many characters."""
+    """Whether it ends with another one, a constant of the given number of characters."""
     contains: Callable[[str, str], str]
     like: Callable[[str, Sequence[str]], str]
     """Whether it is of the pattern that the pieces of `lower_texts.like_pieces` make, in linear time."""

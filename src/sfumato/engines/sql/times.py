@@ -28,9 +28,9 @@ class TimeForms:
     part: Callable[[str, str], str]
     """The year, quarter, month, ISO week, day of the month or of the year of a date, as an integer."""
     later: Callable[[str, int], str]
-    """The date so many months after a date, at the month's end where it has no such day."""
+    """The date a number of months after a date, at the month's end where it has no such day."""
     moment_later: Callable[[str, int], str]
-    """The moment so many months after a moment."""
+    """The moment a number of months after a moment."""
     day_text: Callable[[str], str]
     """A date as text."""
     moment_text: Callable[[str], str]

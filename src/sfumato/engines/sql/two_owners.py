@@ -29,7 +29,7 @@ MAX_PAIRS = {"duckdb": 20_000_000}
 MAX_OTHER_PAIRS = 2_000_000
 """The same where an engine hands over rows one by one."""
 MAX_ROWS_PER_PAIR = 5
-"""So many times as many rows there may be: as many as there are pairs where a question has groups."""
+"""Maximum number of rows as a multiple of the pairs: as many as there are pairs where a question has groups."""
 _STAGED = ("pairs0", "pairs1", "units", "numbers", "owners0", "owners1", "rows")
 
 

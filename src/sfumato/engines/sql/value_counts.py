@@ -1,7 +1,7 @@
 """In how many rows of a person a column has a value, where the copy says so: then no question has to count them.
 
 A quantile shares a person's weight among the rows that have a value. As long as a question leaves no row out, they are
-those of the copy; and whoever has one there has no other, whatever is left out.  Proof: proofs/lineage.md §6
+those of the copy; and a person with one such row there has no other, whatever is left out.  Proof: proofs/lineage.md §6
 """
 
 from dataclasses import dataclass

@@ -21,7 +21,7 @@ _NUMBERS = Hidden(value_rank_column, lambda read: read.numbered)
 _MULTIPLICITY = Hidden(value_multiplicity_column, lambda read: read.numbered)
 _REPEATS = Hidden(value_multiplicity_column, lambda read: read.multiplied)
 BITS = 60
-"""So many numbers are bits of one integer: 2 to that power still fits."""
+"""Number of ranks that are bits of one integer: 2 to that power still fits."""
 MAX_RANK_WORDS = 8
 """With more integers than that for one person, ranking costs no more."""
 
@@ -56,7 +56,7 @@ class OwnRows:
 
 @dataclass(frozen=True, slots=True)
 class CellColumns:
-    """What the columns are called by which cells are kept."""
+    """Names of the columns by which cells are kept."""
 
     owner: str
     number: str
@@ -86,7 +86,7 @@ class RepeatedValues:
 
     rows: RelNode
     alike: Scalar
-    """In the first of them, else 0. Whoever has a value in one row has one row in each of its cells."""
+    """In the first of them, else 0. A person who has a value in one row has one row in each of its cells."""
     whole: bool
     """Whether the key is the only one and all rows of the copy are there: each cell of a person has a first row."""
 
@@ -103,7 +103,7 @@ def repeated_values(group: Group) -> RepeatedValues | None:
 
 
 def own_rows(group: Group) -> OwnRows | None:
-    """Return the rows with how many their owner has in the copy; None where it may be more here, or nobody knows."""
+    """Return the rows with how many their owner has in the copy; None where it may be more here, or is unknown."""
     if not group.identity or not rows_are_distinct(group.rows):
         return None
     found = with_auxiliary_column(group.rows, group.unit, _OWN)
@@ -115,8 +115,8 @@ def first_numbered(
 ) -> str | None:
     """Return a query for the rows of each person's `most` cells of the least numbers; None for very many numbers.
 
-    A number up to `most` always counts. The numbers of whoever may have higher ones are the bits of integers, so that
-    their bits up to a number are its rank. `rows` is read three times, or `once` if it is costly.
+    A number up to `most` always counts. The numbers of people who may have higher ones are the bits of integers, so
+    that their bits up to a number are its rank. `rows` is read three times, or `once` if it is costly.
     """
     words = -(-highest // BITS)
     if words > MAX_RANK_WORDS:

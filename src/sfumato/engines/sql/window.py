@@ -1,7 +1,7 @@
 """Window functions as SQL: what an engine computes for each row, and the arithmetic that follows from it.
 
 Whatever depends on the order of rows is told apart by `ties`, so that the same rows give the same answer each time.
-What looks at the rows that are equal in the sort keys is written without them.
+Functions of the rows that are equal in the sort keys are written without them.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from sfumato.language.scalar import Scalar
 from sfumato.query.windows import SHARES, SHIFTS, WindowFrame, WindowFunction
 
 _OF_EQUALS = SHARES | {WindowFunction.RANK, WindowFunction.DENSE_RANK}
-"""What is the same for rows that are equal in the sort keys."""
+"""Functions with the same value for rows that are equal in the sort keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def _placed(value: WindowValue, argument: str, rows: WindowRows) -> str:
         return f"{called} {_over(partition, tied, WindowFrame(True, frame.start, frame.end))}"
     equals = [*partition, *(rows.key(key) for key, _, _ in value.around.order)]
     whole = WindowFrame(rows=True)
-    if function is WindowFunction.NTH_VALUE:  # from the first row on: what is in the frame are so many
+    if function is WindowFunction.NTH_VALUE:  # from the first row on: the frame has this many rows
         found = f"{called} {_over(partition, tied, whole)}"
         return f"CASE WHEN count(*) {_over(partition, order, frame)} >= {count} THEN {found} END"
     ends_here = (frame.end if function is WindowFunction.LAST_VALUE else frame.start) is not None

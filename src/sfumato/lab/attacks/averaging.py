@@ -2,7 +2,7 @@
 
 The bit of one person is the mean of many differences: the count of a set with him less the count without him. Asking
 the same two counts again wears down fresh noise. Asking with another set each time wears down sticky noise and rounding
-too, because what is added is then another number each time.
+too, because a different number is then added each time.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The differencing attack and the tracker: what may not be asked is the difference of two things that may.
+"""The differencing attack and the tracker: a forbidden query is the difference of two allowed ones.
 
 One person's bit is the count of a set with him less the count of the same set without him. A tracker does the same for
 any set that is too small to be asked [Denning, Denning, Schwartz 1979].

@@ -124,7 +124,7 @@ def _truth(subjects: Mapping[str, Subject], variants: Mapping[str, Sheets]) -> I
         for column, total in meant.sums.items():
             facts = subjects[name].engine.catalog.tables["visits"].field(fold_name(column)).facts
             values = [(int(row[places[column]] or 0), times) for row, times in rows.items()]
-            if facts.bounded:  # what lies outside is held one step beyond, and added up at the bound
+            if facts.bounded:  # values outside are held one step beyond, and added up at the bound
                 values = [(min(max(value, facts.low), facts.high), times) for value, times in values]
             found = sum(value * times for value, times in values)
             if found != total:

@@ -1,4 +1,4 @@
-"""The audit of the books: what is charged, when, to whom, and for which data; and that refusals are the stated ones."""
+"""The audit of the ledger: what is charged, when, to which account, for which data; and that refusals are as stated."""
 
 import subprocess
 import sys

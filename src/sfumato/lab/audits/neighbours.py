@@ -80,7 +80,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """Another database: what was done to it, and how many people it is away."""
+    """Another database: what was changed, and by how many people it differs."""
 
     name: str
     subject: Subject
@@ -234,7 +234,7 @@ def ask(
 
 
 def _find_differences(place: NeighbourSet, other: Other, sql: str, number: int) -> list[str]:
-    """Return the differences; what only took long is asked again, because the machine may have been busy."""
+    """Return the differences. Queries that only took long are repeated, because the machine may have been busy."""
     messages = differences(place.subject, other, sql, number)
     return differences(place.subject, other, sql, number) if messages and messages[0].endswith(_SLOW) else messages
 

@@ -1,4 +1,4 @@
-"""Record and replay: what every mechanism was given on one database, against what it is given on a neighbour.
+"""Record and replay: the input of every mechanism on one database, against its input on a neighbour.
 
 Noise hides a wrong sensitivity from all but many samples; the inputs of the mechanisms do not. They are recorded where
 noise is drawn, with the coins, and compared: a person may move them by the declared sensitivity, and the order of rows
@@ -136,7 +136,7 @@ def recording() -> Iterator[list[MechanismCall]]:
 
     def _noised(self: Any, values: object, source: Source) -> Any:
         answers = originals[type(self)](self, values, source)
-        if not inside and not isinstance(source, Metered):  # that is the second draw, which nobody sees
+        if not inside and not isinstance(source, Metered):  # that is the second draw, which is never shown
             inputs = np.asarray(values).ravel()  # of histograms, cell after cell
             noise = np.asarray(answers).astype(object).ravel() - inputs.astype(object)
             calls.append(MechanismCall(self, tuple(inputs.tolist()), tuple(noise.tolist())))
@@ -248,7 +248,7 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
             for index, measured in enumerate(several):
                 one_of_them, other_one = (_slice_vector(vector, index, len(several)) for vector in vectors)
                 moves = _differences_by_key(one_of_them, other_one)
-                if isinstance(group.selection, TopList):  # here all cells pass, and only so many are released
+                if isinstance(group.selection, TopList):  # here all cells pass, and only `chosen` are released
                     moves = sorted(moves, reverse=True)[: group.selection.chosen * _width(first_keys, first)]
                 moved_in_all[measured.name] = moves
                 yield from _measurement(measured, moves, distance)

@@ -109,7 +109,7 @@ def _coins() -> Iterator[str]:
 
 
 def _losses(source: Source) -> list[Finding]:
-    """Neighbours under every mechanism: what is certainly lost is not more than its event says."""
+    """Neighbours under every mechanism: the certain privacy loss is not more than its event says."""
     laplace, gaussian = Laplace(3, Fraction(3), _ADD), Gaussian(9, Fraction(9), _ADD)
     warner, chooser = Warner.by_epsilon(1), Exponential(1, Fraction(1), _ADD)
 

@@ -60,7 +60,7 @@ class Population:
 
     @property
     def owners(self) -> tuple[str, ...]:
-        """Everybody who has a row."""
+        """All people who have a row."""
         return tuple(dict.fromkeys(line.owner for lines in self.lines.values() for line in lines if line.owner))
 
     def without(self, owner: str) -> "Population":

@@ -101,12 +101,12 @@ Writer = Callable[[Path, "Sheet", int], None]
 
 @dataclass(frozen=True, slots=True)
 class SheetRow:
-    """A record, whose it is, and its values as they are written: texts in CSV, numbers and texts in Parquet."""
+    """A record, its owner, and its values as they are written: texts in CSV, numbers and texts in Parquet."""
 
     owner: int
     values: Mapping[str, Any]
     hard: bool = False
-    """Whether it was made to disturb; what it counts is not foretold."""
+    """Whether it was made to disturb; its contribution is not predicted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Sheets:
 
     @property
     def owners(self) -> tuple[int, ...]:
-        """Everybody who has a row."""
+        """All people who have a row."""
         return tuple(dict.fromkeys(row.owner for sheet in self.sheets for row in sheet.rows))
 
     @property

@@ -23,7 +23,7 @@ from sfumato.query.types import Type
 
 @dataclass(frozen=True, slots=True)
 class BoundIndexColumns:
-    """What the columns are called that say where a row lies among the bounds of a cut."""
+    """Names of the columns that say where a row lies among the bounds of a cut."""
 
     first: str
     """The first bound at which the row counts."""

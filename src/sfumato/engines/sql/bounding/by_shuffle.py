@@ -20,7 +20,7 @@ from sfumato.engines.sql.staging import count_people, owned_rows, read_rows, row
 from sfumato.policy.policy import Column, RowUnit, Table, UnitPath
 
 HEAVY_UNIT_ROWS = 1 << 17
-"""Whoever has more rows is ranked apart, where most rows are left out before any of a person's meet in one place."""
+"""Units with more rows are ranked apart: most of their rows are dropped before rows of one person meet in one place."""
 _KEPT, _OWN, _MET = "kept", "own", "met"
 """How many rows of a person are kept; and with unique columns, how many these leave, and how many there were."""
 
@@ -82,7 +82,7 @@ def lost_in_one_pass(build: Building, table: Table, columns: list[Column], unit:
 
 
 def cut_in_one_pass(build: Building, table: Table, columns: list[Column], unit: str) -> str | None:
-    """Return the query for what everybody loses; None where no losses are kept."""
+    """Return the query for what each person loses; None where no losses are kept."""
     if build.policy.budget.truncation is None:
         return None
     return cut_in_all(build, columns, unit, _people(build, table), _firsts(build, table, columns, unit))
@@ -91,8 +91,8 @@ def cut_in_one_pass(build: Building, table: Table, columns: list[Column], unit: 
 def all_accounted_for(build: Building, table: Table, columns: list[Column], unit: str, kept: int) -> bool:
     """Tell whether every row that was read has an owner or none, and of each owner as many are kept as there may be.
 
-    With unique columns that number is known when rows meet: as many have to meet as were counted. Of somebody who has
-    very many they never do, so that of these there have to be some, and as many as were numbered.
+    With unique columns that number is known when rows meet: as many have to meet as were counted. The rows of a person
+    with very many rows never meet, so there have to be some of them, and as many as were numbered.
     """
     people, most = _people(build, table), most_rows(table)
     count = f"SELECT sum(least(n, {most})), 0 FROM {people} AS p"  # noqa: S608
@@ -114,7 +114,7 @@ def _firsts(build: Building, table: Table, columns: list[Column], unit: str) -> 
 
 
 def _least(table: Table) -> int:
-    """Return how many rows somebody has at most who is not ranked apart."""
+    """Return the maximum number of rows of a person who is not ranked apart."""
     return max(HEAVY_UNIT_ROWS, most_rows(table))
 
 
@@ -147,12 +147,12 @@ def _leading(build: Building, table: Table, which: str) -> str:
 
 
 def _rows_of_most(build: Building, table: Table, columns: list[Column], least: int | None) -> str:
-    """Return the query for the rows of everybody, or of those who have not more than so many, sent to their person."""
+    """Return the query for the rows of all people, or of people with at most `least` rows, sent to their person."""
     sent, read = bounding_of(build.dialect, ByShuffle).repartition, read_rows(build, table, columns)
     if isinstance(table.unit, UnitPath):
         people = _leading(build, table, "TRUE" if least is None else f"n <= {least}")
         return sent(owned_rows(build, columns, read, people, _along(table)), "id")
-    if least is not None:  # before they are sent, or all of somebody's would meet
+    if least is not None:  # before they are sent, or all rows of a person would meet
         many = _leading(build, table, f"n > {least}")
         read = f"SELECT * FROM ({read}) AS a WHERE NOT EXISTS (SELECT 1 FROM {many} AS m WHERE m.u = a.u)"  # noqa: S608
     return owned_rows(build, columns, sent(read, "u"), build.stage("units"), _along(table))
@@ -171,7 +171,7 @@ def _ranked(build: Building, table: Table, columns: list[Column], rows: str, *, 
     values = [(f"r.c{at}", kind_of(column)) for at, column in enumerate(columns)]
     names = ", ".join([*_along(table), *(f"c{at}" for at in range(max(len(columns), 1))), *lost])
     first = row_hash(f"{dialect.id_text('r.id')} || '#'", values, dialect)
-    # each question keeps fewer, so the order of everybody's rows is drawn
+    # each question keeps fewer, so the order of all people's rows is drawn
     all_drawn = apart or rows_in_sampling_order(table)
     if not all_drawn and not unique:
         first = f"CASE WHEN r.n > {most} THEN {first} END"

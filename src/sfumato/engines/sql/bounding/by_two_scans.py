@@ -1,8 +1,8 @@
-"""Bounding where rows are read from the source twice instead of being written down: for the crowded and for the others.
+"""Bounding that reads rows from the source twice instead of storing them: for units over their bound, and for others.
 
-Whoever has too many rows keeps those with the least draws. Most of the others are left out where they are read, because
-a person of n rows has so many draws below a known share of all of them that the least ones are there. What is asked of
-the server is groups, not windows, and of several parts of the people: it gives each part to another process.
+A unit over its bound keeps the rows with the least draws. Most of its other rows are dropped where they are read. A
+person with n rows has enough draws below a known share of all draws, so the least ones are among them. The statements
+use groups, not windows, and divide the people into parts: the server gives each part to another process.
 
 Proof: proofs/bounded_copy.md §3
 """
@@ -22,9 +22,9 @@ from sfumato.engines.sql.staging import rows_of
 from sfumato.policy.policy import Column, Table
 
 PARTS = 3
-"""In so many parts of the people rows are drawn: the processes of a query, unless the server is told otherwise."""
+"""Number of parts of the people in which rows are drawn: the server's default number of processes per query."""
 MIN_ROWS_IN_PARTS = 200_000
-"""Below so many rows it takes longer to start processes than they save."""
+"""With fewer rows, starting processes takes longer than they save."""
 
 
 def expected_hashes_needed(most: int) -> int:
@@ -52,7 +52,7 @@ def stage_units_over_bound(build: Building, table: Table) -> None:
 
 
 def choose_again(build: Building, table: Table, columns: list[Column]) -> None:
-    """Write down the rows that crowded people keep, with their ranks, and what they were before their bounds."""
+    """Write down the rows that units over their bound keep, with their ranks, and what they were before clipping."""
     crowded, chosen = build.stage("crowded"), build.stage("chosen")
     ((expected, rows, moved),) = build.rows(
         f"SELECT coalesce(sum(least(n, {most_rows(table)})), 0), coalesce(sum(n), 0), "  # noqa: S608
@@ -61,7 +61,7 @@ def choose_again(build: Building, table: Table, columns: list[Column]) -> None:
     groups = _groups(tracked(build, columns), int(rows), int(moved))
     build.create_table_as(chosen, _chosen(build, table, columns, groups, "below"))
     ((found,),) = build.rows(f"SELECT count(*) FROM {chosen}")  # noqa: S608
-    if found != expected:  # somebody has fewer draws below the share than rows to keep
+    if found != expected:  # a person has fewer draws below the share than rows to keep
         build.drop(["chosen"])
         build.create_table_as(chosen, _chosen(build, table, columns, groups, None))
 
@@ -70,8 +70,7 @@ def choose_again(build: Building, table: Table, columns: list[Column]) -> None:
 class _Group:
     """People whose rows are drawn together: `who` they are, in how many parts, and whose values before bounds matter.
 
-    Of people of whom bounds moved no value, all values are what they were before, so that nothing tells equal rows
-    apart.
+    If bounds moved no value of a person, all values are as they were before, so nothing tells equal rows apart.
     """
 
     who: str
@@ -80,7 +79,7 @@ class _Group:
 
 
 def _groups(free: Sequence[int], rows: int, moved: int) -> list[_Group]:
-    """Return how crowded people are grouped, by how many rows they have, and those of whom some value was moved."""
+    """Return groups of units over their bound, by numbers of rows, and by whether some value of theirs was clipped."""
     if not free or moved == 0:
         return [_Group("TRUE", _parts(rows), ())]
     if 2 * moved > rows:  # every part reads all of the source
@@ -95,9 +94,9 @@ def removed_of_people(build: Building, table: Table) -> str:
 
 
 def cut_of_people(build: Building, table: Table, columns: list[Column], unit: str) -> str:
-    """Return the query for what everybody loses: sums over all rows were taken when people were counted.
+    """Return the query for what each person loses: sums over all rows were taken when people were counted.
 
-    Whoever has not too many rows keeps them all, so that these sums are those of the kept rows, too.
+    A person within the bound keeps all rows, so these sums are also those of the kept rows.
     """
     sums, most = sums_of(build, columns, build.read[table.name]), most_rows(table)
     people, names = f"SELECT * FROM {build.stage('units')} WHERE u IS NOT NULL", ", ".join(sums)  # noqa: S608

@@ -1,4 +1,4 @@
-"""What one person adds at every bound: rows in an order of the person's own, each as far as it fits below the bound.
+"""One person's contribution at every bound: rows in the person's own order, each as far as it fits below the bound.
 
 Theorem: at a bound one person adds at most that much over all cells together, and what a person adds depends on that
 person's rows alone.  Proof: proofs/chosen_caps.md
@@ -23,7 +23,7 @@ from sfumato.query.types import Type
 _ROWS = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=1 << 62)
 _SUMS = Facts(Type.INTEGER, Kind.INTEGER, low=-MAX_INTERMEDIATE_STEPS, high=MAX_INTERMEDIATE_STEPS)
 MAX_SUMMED_ROWS = 1 << 41
-"""No table has so many rows: sums of fewer small integers are computed in 64 bits."""
+"""More rows than any table has: sums of fewer small integers are computed in 64 bits."""
 Names = Mapping[Scalar, str]
 """The columns that hold what scalars compute."""
 IndexedMeasurement = tuple[PlannedMeasurement, BoundIndexColumns]
@@ -160,7 +160,7 @@ def bound_of(one: PlannedMeasurement) -> ContributionBound | None:
 
 
 def without_idle_bounds(plan: GroupPlan) -> GroupPlan:
-    """Return a group without selected bounds that cut nothing off: the last ones, which nobody exceeds.
+    """Return a group without selected bounds that cut nothing off: the last ones, which no person exceeds.
 
     Proof: proofs/chosen_caps.md, 6
     """
@@ -250,12 +250,12 @@ def _parts(
     names: Names,
     dialect: Dialect,
 ) -> Iterator[str]:
-    """Give what is added up of the rows of a cell that lie alike among the bounds; what does not count lies nowhere."""
+    """Give the sums over rows of a cell that lie alike among the bounds. Rows that do not count have no place."""
     if one.quantity.function is Aggregation.COUNT:
         yield f"count(*) AS p{at}"
         return
     (argument,) = one.quantity.arguments
-    value = in_bounds(argument, names[argument], dialect)  # what it was priced for, whatever is stored
+    value = in_bounds(argument, names[argument], dialect)  # the range that was priced, whatever is stored
     facts = _sums(one, bound)
     parts = {f"p{at}": dialect.aggregate(Aggregation.SUM, value, argument.facts, False)}
     if not bound.bounds_rows:
@@ -324,7 +324,7 @@ def bounded_measures(
 def _counts(one: Quantity, names: Names) -> list[str]:
     """Return what must hold of a row that counts."""
     where = [] if one.where is None else [names[one.where]]
-    arguments = [] if one.distinct else one.arguments  # different people are counted: everybody has an id
+    arguments = [] if one.distinct else one.arguments  # different people are counted: each person has an id
     return [*where, *(f"{names[part]} IS NOT NULL" for part in arguments if part.facts.nullable)]
 
 

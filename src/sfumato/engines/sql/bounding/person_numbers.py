@@ -1,7 +1,7 @@
 """The number of a person in a table of the copy: a small integer in place of the opaque id, to count rows by.
 
 It is a name and nothing else: who has which number depends on how the table was read, and no answer does, because
-questions only ask which rows have the same one. Whoever keeps rows from the copy before keeps the number.
+questions only ask which rows have the same one. A person who keeps rows from the earlier copy keeps the number.
 Proof: proofs/bounded_copy.md §5c, proofs/lineage.md §6
 """
 
@@ -13,7 +13,7 @@ from sfumato.engines.sql.names import PERSON
 from sfumato.policy.policy import Table, UnitColumn
 
 STAGED_NUMBER = "person"
-"""What the number is called in intermediate tables."""
+"""Name of the number in intermediate tables."""
 _TYPE = "UINTEGER"
 
 
@@ -52,7 +52,7 @@ def stage_numbers(build: Building, table: Table) -> str:
 
 
 def had_rows(build: Building, table: Table) -> bool:
-    """Whether somebody to whom rows arrived has some in the copy before, or may have."""
+    """Whether a person with new rows has, or may have, rows in the earlier copy."""
     if not isinstance(table.unit, UnitColumn):
         return True
     return bool(build.rows(select("u", build.stage("known"), where="u IS NOT NULL", limit=1)))

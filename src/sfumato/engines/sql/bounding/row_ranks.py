@@ -198,7 +198,7 @@ def _rows_with(dialect: Dialect, value: str, over: str) -> str:
 
 
 def _once(dialect: Dialect, column: str, within: list[str], key: str) -> str:
-    """Return the number of a row among those of one person that hold the same value; a NULL is nobody's like."""
+    """Return the number of a row among those of one person that hold the same value; a NULL equals no other."""
     number = dialect.row_number([key, column], within)
     return f"CAST(CASE WHEN {column} IS NULL THEN 1 ELSE {number} END AS {dialect.rank_type})"
 

@@ -1,4 +1,4 @@
-"""What all people together have up to each bound: added up once, when the copy is written.
+"""Totals of all people up to each bound: added up once, when the copy is written.
 
 A question that leaves no row out chooses its bounds by these numbers, so that it need not look at people's rows for it.
 
@@ -63,7 +63,7 @@ def write_totals(build: Building, table: Table) -> None:
 
 
 def totals_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
-    """Return the statement of people by whom bounds are chosen, of what was added up; None where that was not."""
+    """Return the statement for the people whose totals select bounds, over stored totals; None where there are none."""
     rows = plan.group.rows
     if not plan.is_bound_selection or not isinstance(rows, ScanNode) or plan.group.contribution.bound_rows:
         return None

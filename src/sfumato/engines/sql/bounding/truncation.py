@@ -1,4 +1,4 @@
-"""What caps and bounds cut off, person by person: a table of the copy that only `budget.truncation` reads.
+"""Truncation losses of caps and bounds, person by person: a table of the copy that only `budget.truncation` reads.
 
 Theorem: the row of a person is a function of the salt and of that person's own rows.
 Proof: proofs/truncation.md
@@ -38,7 +38,7 @@ def cut_columns(build: Building, columns: list[Column], unit: str | None) -> lis
 
 
 def truncation_loss_sql(build: Building, columns: list[Column], unit: str | None, here: str) -> str:
-    """Return the query for the losses of everybody in one part who lost something, one row each.
+    """Return the query for the losses of each person in one part who lost something, one row each.
 
     The rows of the stage hold c0, c1, … as they are kept and o0, o1, … as they were before their bounds.
     """
@@ -65,7 +65,7 @@ def truncation_loss_sql(build: Building, columns: list[Column], unit: str | None
 
 
 def sums_of(build: Building, columns: list[Column], rows: int) -> dict[str, str]:
-    """Return sums over the rows of a person from which losses follow, by their names; there are at most so many rows.
+    """Return sums over the rows of a person from which losses follow, by their names; there are at most `rows` rows.
 
     n: the rows; beyond: those that a bound moved. Of every number within its bounds s: all of it, t: what is below
     zero; and of what bounds moved x: how far from above, y: from below, b: how much more was below zero before.
@@ -89,9 +89,9 @@ def sums_of(build: Building, columns: list[Column], rows: int) -> dict[str, str]
 
 
 def cut_by_sums(build: Building, columns: list[Column], unit: str, people: str, kept: str) -> str:
-    """Return the query for the losses of everybody who lost something, one row each.
+    """Return the query for the losses of each person who lost something, one row each.
 
-    `people` and `kept` are relations of ids and `sums_of` all rows and the kept ones. What is lost is what all rows
+    `people` and `kept` are relations of ids and `sums_of` all rows and the kept ones. The losses are what all rows
     have and kept ones have not, on either side of zero, and what bounds took from kept ones.
     """
     quoted = build.dialect.quote_identifier
@@ -157,11 +157,10 @@ def losses_avoided(build: Building, columns: list[Column], most: int, key: str) 
 
 
 def cut_in_all(build: Building, columns: list[Column], unit: str, people: str, firsts: str) -> str:
-    """Return the query for the losses of everybody who lost something, one row each.
+    """Return the query for the losses of each person who lost something, one row each.
 
-    They are what somebody would lose if no row were kept, less what the rows that are kept spare them. `people` is a
-    relation of ids, numbers of rows n and `lost_of_all`; `firsts` one of ids, numbers of kept rows and
-    `losses_avoided`.
+    They are what a person would lose if no row were kept, minus what the kept rows avoid. `people` is a relation
+    of ids, numbers of rows n and `lost_of_all`; `firsts` one of ids, numbers of kept rows and `losses_avoided`.
     """
     quoted = build.dialect.quote_identifier
     losses = {REMOVED_FROM: "p.n - k.kept", CLIPPED_ROWS: f"k.{quoted(CLIPPED_ROWS)}"}
@@ -203,7 +202,7 @@ def _lossy(build: Building, columns: list[Column]) -> list[tuple[int, Column]]:
 
 
 def _value(column: Column, at: int) -> str:
-    """Return a value before its bounds; what is beyond 64 bits counts as the farthest."""
+    """Return a value before its bounds; values beyond 64 bits count as the farthest ones."""
     if column.grid is None:
         raise AssertionError("it has bounds")
     inside = number_sql(column, f"c{at}")

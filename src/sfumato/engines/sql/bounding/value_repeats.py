@@ -65,7 +65,7 @@ def repeats_of_rows(dialect: Dialect, places: Sequence[int]) -> list[str]:
 
 
 def repeats_of_chosen(dialect: Dialect, places: Sequence[int]) -> list[str]:
-    """Return the columns of rows r that were chosen, by their ranks `nth`; a NULL is nobody's like."""
+    """Return the columns of rows r that were chosen, by their ranks `nth`; a NULL equals no other."""
     found = []
     for at in places:
         number = dialect.row_number(["r.id", f"r.c{at}"], ["nth"])
