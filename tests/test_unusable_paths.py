@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.sealed.clinic import rows, sealed_policy
 
 import sfumato
 from sfumato.cli import main
+from sfumato.sealed.database import open_sealed, rotate, seal
 
 LONG = "a" * 300
 """A name that no file system takes."""
@@ -94,6 +96,19 @@ def test_every_command_refuses_such_a_path(folder: Path, monkeypatch: pytest.Mon
     assert (result.exit_code, type(result.exception)) == (2, SystemExit), result.exception
     assert "Refused" in result.output
     assert "why:" in result.output
+
+
+@pytest.mark.parametrize("key", ["key", "store", "ledger"])
+def test_a_sealed_dataset_refuses_such_a_path(folder: Path, key: str) -> None:
+    policy = sealed_policy(folder)
+    scheme = {"key": "file", "store": "duckdb", "ledger": "sqlite"}[key]
+    (policy if key == "ledger" else policy["sealed"])[key] = f"{scheme}:{folder}/{LONG}"
+    with pytest.raises(sfumato.Refusal):
+        seal(policy, "visits", rows(3))
+    with pytest.raises(sfumato.Refusal):
+        open_sealed(policy)
+    with pytest.raises(sfumato.Refusal):
+        rotate(sealed_policy(folder), folder / LONG, {})
 
 
 def _close(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:

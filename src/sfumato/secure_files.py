@@ -45,6 +45,17 @@ def path_refusal(failure: OSError, kind: type[Refusal]) -> Refusal | OSError:
     )
 
 
+@contextmanager
+def refusing_paths(kind: type[Refusal]) -> Iterator[None]:
+    """Refuse a path that the operating system does not take; also a decorator of functions that take one."""
+    try:
+        yield
+        return
+    except OSError as error:
+        failure = path_refusal(error, kind)
+    raise failure
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Write beside the path, make it durable, then rename: a reader sees the old file or the new one."""
     aside = path.with_name(path.name + _SUFFIX)

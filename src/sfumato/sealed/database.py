@@ -10,7 +10,7 @@ from typing import Self
 import pyarrow as pa
 
 from sfumato.database import Database
-from sfumato.errors import BadParameter, WrongKey, quote_value
+from sfumato.errors import BadParameter, BadPolicy, WrongKey, quote_value
 from sfumato.ledger.history import HISTORY_PAGE_ENTRIES
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.planning.quote import Quote
@@ -27,6 +27,7 @@ from sfumato.sealed.engine import SealedEngine
 from sfumato.sealed.keys import create_key
 from sfumato.sealed.manifest import SealedManifest, fresh_hex
 from sfumato.sealed.vault import Vault, sealed_section
+from sfumato.secure_files import refusing_paths
 
 __all__ = ["Batch", "SealedDatabase", "open_sealed", "rotate", "seal"]
 
@@ -109,6 +110,7 @@ class SealedDatabase:
         return f"Sealed{self._database!r}"
 
 
+@refusing_paths(BadPolicy)
 def seal(policy: PolicyFile, table: str, rows: pa.Table) -> Batch:
     """Seal rows into a table of the policy's store, as one atomic batch.
 
@@ -125,6 +127,7 @@ def seal(policy: PolicyFile, table: str, rows: pa.Table) -> Batch:
         return seal_batch(vault, table, rows)
 
 
+@refusing_paths(BadPolicy)
 def open_sealed(policy: PolicyFile, *, analyst: str | None = None, confirm: str | None = None) -> SealedDatabase:
     """Open a sealed dataset for queries; `analyst` spends from that analyst's budget within the dataset's."""
     policy_read = read_policy(policy)
@@ -142,6 +145,7 @@ def open_sealed(policy: PolicyFile, *, analyst: str | None = None, confirm: str 
     return SealedDatabase(Database(policy_read, account, engine, ledger, system_source()), engine, vault)
 
 
+@refusing_paths(BadPolicy)
 def rotate(
     policy: PolicyFile, new_key: str | Path, rows: Mapping[str, pa.Table], *, confirm: str | None = None
 ) -> None:
